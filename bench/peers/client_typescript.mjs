@@ -1,0 +1,11 @@
+// Lists and calls a stdio server with the TypeScript client: client_typescript.mjs ERA TOOL ARGUMENTS COMMAND...
+// ERA is modern, legacy or auto, ARGUMENTS is JSON; prints one JSON object: revision, server, tools, result.
+import { connect } from './connect.mjs';
+
+const [era, name, args, ...command] = process.argv.slice(2);
+const client = await connect(era, command);
+const { tools } = await client.listTools();
+const result = await client.callTool({ name, arguments: JSON.parse(args) });
+const seen = { revision: client.getNegotiatedProtocolVersion(), server: client.getServerVersion(), tools, result };
+console.log(JSON.stringify(seen));
+await client.close();

@@ -1,0 +1,1 @@
+"""The sans-IO protocol: bytes to messages and back, and the rules of every revision as data."""

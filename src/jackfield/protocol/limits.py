@@ -1,0 +1,48 @@
+"""Every limit and deadline, in one place; each is named in the error that it raises."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Bounds of a server or a client. Sizes are bytes, times are seconds."""
+
+    line: int = 16 * 2**20
+    """The longest line on stdio, without its end."""
+    event: int = 16 * 2**20
+    """The largest Server-Sent Event."""
+    depth: int = 64
+    """The deepest nesting of arrays and objects in one message."""
+    running: int = 256
+    """Requests of one peer that run at the same time."""
+    queued: int = 256
+    """Requests of one peer that wait for a running one to end; beyond it the peer is told "server busy"."""
+    queued_bytes: int = 16 * 2**20
+    """The size of the waiting requests together."""
+    outgoing: int = 2**20
+    """Unsent bytes from which on a handler's answer or notification waits for the peer to read."""
+    threads: int = 64
+    """Threads for `def` handlers."""
+    request_timeout: float = 60.0
+    """How long a client waits for an answer; each progress notification starts it anew."""
+    request_total: float = 600.0
+    """The end of a request's time, progress or not."""
+    probe: float = 3.0
+    """How long the era probe waits for its answer after the server's first byte."""
+    start: float = 30.0
+    """How long a started server has for its first byte."""
+    drain: float = 30.0
+    """How long a stdio server whose input ended goes on answering what it had read."""
+    grace: float = 2.0
+    """How long each step of a shutdown lasts before the next, harder one."""
+    pages: int = 1000
+    """Pages of one list that a client reads."""
+    stderr: int = 64 * 2**10
+    """How much of a child's standard error is kept for error messages."""
+    schema_size: int = 64 * 2**10
+    """The largest JSON Schema, as JSON."""
+    schema_depth: int = 64
+    """The deepest nesting of a JSON Schema, and its longest chain of schemas that judge one and the same value."""
+    schema_nodes: int = 10_000
+    """The most subschemas of a JSON Schema, and how many may judge one and the same value, references followed."""

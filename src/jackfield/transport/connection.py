@@ -1,0 +1,391 @@
+"""One conversation, either side: ids, correlation, requests under way in both directions, cancellation, queue and backpressure."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ConnectionClosed,
+    FrameError,
+    InvalidResult,
+    PeerError,
+    RequestTimeout,
+)
+from ..protocol.jsonrpc import (
+    ErrorObject,
+    Id,
+    Notification,
+    OutNotification,
+    OutRequest,
+    Request,
+    Response,
+    decode,
+    encode,
+    refusal,
+)
+from ..protocol.limits import Limits
+
+log = logging.getLogger("jackfield")
+
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+
+
+class Channel(Protocol):
+    """The way out to the peer: what a transport gives to its connection."""
+
+    full: bool
+    """True while so much waits to be sent that a sender should await `drained` (limit `outgoing`)."""
+
+    def write(self, frame: bytes) -> None:
+        """Take one frame (no line end) to send; never waits and never raises."""
+
+    async def drained(self) -> None:
+        """Return when the channel is no longer full, or is gone."""
+
+    def close(self) -> None:
+        """Give the channel up; what is written but not sent may be lost."""
+
+
+class ProgressParams(Struct, rename="camel", gc=False):
+    """What a progress notification says (section 14)."""
+
+    progress_token: Id
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class _CancelledParams(Struct, rename="camel", gc=False):
+    request_id: Id
+
+
+_decode_progress = msgspec.json.Decoder(ProgressParams).decode
+_decode_cancelled = msgspec.json.Decoder(_CancelledParams).decode
+
+Serve = Callable[[Request, "Connection"], Awaitable[bytes]]
+"""Answers a request with the encoded answer; raises nothing but CancelledError."""
+
+
+class Waiting(Struct, eq=False):
+    """A request of ours that has no answer yet. Times are the loop's clock, in seconds."""
+
+    method: str
+    future: asyncio.Future[Raw]
+    idle: float
+    last: float
+    end: float
+    progress: Callable[[ProgressParams], None] | None = None
+    timer: asyncio.TimerHandle | None = None
+
+
+class Connection:
+    """One conversation over any channel.
+
+    `serve` answers the peer's requests (None: a side that takes no requests; they are logged and dropped), `notice` hears its notifications except
+    those that the connection itself handles (cancelled; progress of a request under way), `stray` hears frames that cannot be
+    read. A side without `stray` (a server) answers these with a JSON-RPC error; a client must not (BASE-6).
+    Everything happens on one event loop; `receive` never waits, so answers and cancellations are always handled at once.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        serve: Serve | None = None,
+        notice: Callable[[Notification], None] | None = None,
+        stray: Callable[[bytes, FrameError], None] | None = None,
+        limits: Limits | None = None,
+        name: str = "peer",
+    ) -> None:
+        self.limits = limits or Limits()
+        self.name = name
+        self.closed: ConnectionClosed | None = None
+        self.late = 0
+        """Answers that came after their request had ended (R15)."""
+        self.farewell: asyncio.Task[None] | None = None
+        """In memory: what the other side still does after this one closed its channel."""
+        self.unmatched: Callable[[ErrorObject], None] | None = None
+        """Where set, told of an error that names no request, which is logged otherwise (F31)."""
+        self._channel = channel
+        self._serve = serve
+        self._notice = notice
+        self._stray = stray
+        self._loop = asyncio.get_running_loop()
+        self._running: dict[Id, asyncio.Task[None]] = {}
+        self._abandoned: set[asyncio.Task[None]] = set()
+        self._queue: dict[Id, tuple[Request, int]] = {}
+        self._queued_bytes = 0
+        self._waiting: dict[Id, Waiting] = {}
+        self._last_id = 0
+        self._quiet: asyncio.Future[None] | None = None
+        self._slots = 0 if serve is None else self.limits.running
+        self._depth = self.limits.depth
+
+    # ---- what came in
+
+    def receive(self, frame: bytes) -> None:
+        """Take one whole frame from the peer; never raises, never waits."""
+        try:
+            message = decode(frame, self._depth)
+        except FrameError as error:
+            self.refuse_frame(frame, error)
+            return
+        if isinstance(message, Request):
+            if message.id in self._running or self._slots <= 0 or self._queue:
+                self._queue_up(message, len(frame))
+            else:
+                self._slots -= 1
+                self._running[message.id] = self._loop.create_task(self._answer(message))
+        elif isinstance(message, Response):
+            self._resolve(message)
+        else:
+            self._hear(message)
+
+    def refuse_frame(self, frame: bytes, error: FrameError) -> None:
+        """Handle a frame that cannot be read: fail the request it answers, tell `stray`, or answer with the error (F4)."""
+        if error.reply and (waiting := self._take(error.id)):
+            if not waiting.future.done():
+                waiting.future.set_exception(InvalidResult(f"{self.name} answered {waiting.method} with {error.message}"))
+        elif self._stray is not None:
+            self._stray(frame, error)
+        elif not error.reply:
+            self._channel.write(refusal(error.code, error.message, error.id))
+
+    def refuse_long(self, limit: int) -> None:
+        """Handle a frame that was longer than the transport's limit and was dropped."""
+        self.refuse_frame(b"", FrameError(PARSE_ERROR, f"a message is longer than {limit} bytes (limit `line`)"))
+
+    def _queue_up(self, request: Request, size: int) -> None:
+        if self._serve is None:
+            log.warning("%s sent a request (%s), which this side does not take", self.name, request.method)
+        elif request.id in self._running or request.id in self._queue:
+            self._channel.write(refusal(INVALID_REQUEST, "a request with this id is already under way", request.id))
+        elif request.method == "ping":  # always answered, or a busy peer would look like a dead one
+            self._slots -= 1
+            self._running[request.id] = self._loop.create_task(self._answer(request))
+        elif len(self._queue) >= self.limits.queued or self._queued_bytes + size > self.limits.queued_bytes:
+            text = f"server busy: {self.limits.running} requests run and {len(self._queue)} wait (limits `running`, `queued`)"
+            self._channel.write(refusal(INTERNAL_ERROR, text, request.id))
+        else:
+            self._queue[request.id] = request, size
+            self._queued_bytes += size
+
+    async def _answer(self, request: Request) -> None:
+        id = request.id
+        task = asyncio.current_task()
+        try:
+            assert self._serve is not None
+            frame = await self._serve(request, self)
+            if self._running.get(id) is task:  # else it was cancelled: nothing more is sent for it (STDIO-4)
+                self._channel.write(frame)
+                if self._channel.full:
+                    await self._channel.drained()
+        except asyncio.CancelledError:
+            if self._running.get(id) is task and not self.closed:  # the handler's own doing: the peer still needs an answer
+                self._channel.write(refusal(INTERNAL_ERROR, f"{request.method} was cancelled on this side", id))
+        except Exception:
+            log.exception("serving %s failed", request.method)
+            self._channel.write(refusal(INTERNAL_ERROR, "internal error", id))
+        finally:
+            if self._running.get(id) is task:
+                del self._running[id]
+                self._slots += 1
+                if self._queue:
+                    self._start_queued()
+                elif self._quiet is not None:
+                    self._check_quiet()
+
+    def _start_queued(self) -> None:
+        while self._queue and self._slots > 0:
+            id = next(iter(self._queue))
+            request, size = self._queue.pop(id)
+            self._queued_bytes -= size
+            self._slots -= 1
+            self._running[id] = self._loop.create_task(self._answer(request))
+
+    def _hear(self, notification: Notification) -> None:
+        if notification.method == CANCELLED:
+            try:
+                self.cancel_served(_decode_cancelled(notification.params).request_id)
+            except (msgspec.DecodeError, RecursionError):
+                log.debug("%s: a cancellation without a usable requestId", self.name)  # CAN-3
+            return
+        if notification.method == PROGRESS and self._progressed(notification):
+            return
+        if self._notice is not None:
+            try:
+                self._notice(notification)
+            except Exception:
+                log.exception("handling %s failed", notification.method)
+
+    def cancel_served(self, id: Id) -> None:
+        """Stop serving the peer's request `id` and send nothing more for it; unknown ids are ignored (CAN-3)."""
+        if entry := self._queue.pop(id, None):
+            self._queued_bytes -= entry[1]
+        elif task := self._running.pop(id, None):
+            # It keeps its slot until it has really ended: a handler that ignores cancellation must not be multiplied.
+            self._abandoned.add(task)
+            task.add_done_callback(self._released)
+            task.cancel()
+        if self._quiet is not None:
+            self._check_quiet()
+
+    def serving(self, id: Id) -> bool:
+        """Tell whether the peer's request `id` is still under way: neither answered nor cancelled."""
+        return id in self._running
+
+    def _released(self, task: asyncio.Task[None]) -> None:
+        self._abandoned.discard(task)
+        self._slots += 1
+        self._start_queued()
+
+    def _resolve(self, response: Response) -> None:
+        waiting = self._take(response.id)
+        if waiting is None:
+            self.late += 1
+            if response.error is not None and response.id is None:
+                if self.unmatched is not None:
+                    self.unmatched(response.error)
+                else:
+                    log.warning("%s reports: %s (%d)", self.name, response.error.message, response.error.code)
+            return
+        if waiting.future.done():
+            return
+        if response.error is not None:
+            error = response.error
+            waiting.future.set_exception(PeerError(error.code, error.message, error.data))
+        elif response.result is not None:
+            waiting.future.set_result(response.result)
+
+    def _progressed(self, notification: Notification) -> bool:
+        try:
+            params = _decode_progress(notification.params)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        waiting = self._waiting.get(params.progress_token)
+        if waiting is None:
+            return False
+        waiting.last = self._loop.time()
+        if waiting.progress is not None:
+            waiting.progress(params)
+        return True
+
+    # ---- what goes out
+
+    def new_id(self) -> int:
+        """An id for the next request; never used twice on this connection (BASE-1)."""
+        self._last_id += 1
+        return self._last_id
+
+    async def request(
+        self,
+        id: Id,
+        method: str,
+        params: Any,
+        *,
+        timeout: float | None = None,
+        total: float | None = None,
+        progress: Callable[[ProgressParams], None] | None = None,
+        cancellable: bool = True,
+    ) -> Raw:
+        """Send a request and return the bytes of its result.
+
+        `timeout` is the longest silence and `total` the longest time in seconds (defaults: limits `request_timeout` and
+        `request_total`); progress with the token `id` starts the first anew. Raises PeerError, RequestTimeout, InvalidResult or
+        ConnectionClosed. When it times out or the caller is cancelled the peer is told (CAN-5), unless not `cancellable`.
+        """
+        if self.closed is not None:
+            raise copy.copy(self.closed)
+        frame = encode(OutRequest(id, method, params))
+        now = self._loop.time()
+        idle = self.limits.request_timeout if timeout is None else timeout
+        end = now + (max(self.limits.request_total, idle) if total is None else total)
+        waiting = Waiting(method, self._loop.create_future(), idle, now, end, progress)
+        self._waiting[id] = waiting
+        waiting.timer = self._loop.call_at(min(now + idle, end), self._expire, id)
+        self._channel.write(frame)
+        try:
+            if self._channel.full:
+                await self._drained_or(waiting.future)
+            return await waiting.future
+        except (asyncio.CancelledError, RequestTimeout):
+            if cancellable and self.closed is None:
+                self._channel.write(encode(OutNotification(CANCELLED, {"requestId": id})))
+            raise
+        finally:
+            self._waiting.pop(id, None)
+            waiting.timer.cancel()
+            if not waiting.future.cancel() and not waiting.future.cancelled():
+                waiting.future.exception()  # looked at, so that a fault that met a cancelled caller is not reported again
+
+    async def _drained_or(self, answer: asyncio.Future[Raw]) -> None:
+        """Wait for the channel, but no longer than for the answer: a peer that stopped reading must not outlast the timeout."""
+        drained = self._loop.create_task(self._channel.drained())
+        try:
+            await asyncio.wait([drained, answer], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            drained.cancel()
+
+    def _expire(self, id: Id) -> None:
+        waiting = self._waiting.get(id)
+        if waiting is None or waiting.future.done():
+            return
+        now = self._loop.time()
+        due = min(waiting.last + waiting.idle, waiting.end)
+        if due > now:
+            waiting.timer = self._loop.call_at(due, self._expire, id)
+            return
+        limit = "request_total" if now >= waiting.end else "request_timeout"
+        text = f"{self.name} gave no answer to {waiting.method} in time (limit `{limit}`)"
+        waiting.future.set_exception(RequestTimeout(text))
+
+    def _take(self, id: Id | None) -> Waiting | None:
+        return None if id is None else self._waiting.pop(id, None)
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Send a notification; waits while the channel is full. Nothing happens on a closed connection."""
+        self._channel.write(encode(OutNotification(method, params)))
+        if self._channel.full:
+            await self._channel.drained()
+
+    # ---- the end
+
+    def input_ended(self, reason: ConnectionClosed) -> None:
+        """Nothing more will come: requests of ours fail now; what the peer asked for goes on."""
+        if self.closed is None:
+            self.closed = reason
+        for waiting in list(self._waiting.values()):
+            if not waiting.future.done():
+                waiting.future.set_exception(copy.copy(reason))
+        self._waiting.clear()
+
+    def lost(self, reason: ConnectionClosed) -> None:
+        """The peer is gone for good: requests of ours fail, handlers of its requests are cancelled, queued ones dropped."""
+        self.input_ended(reason)
+        self._queue.clear()
+        self._queued_bytes = 0
+        for id in list(self._running):
+            self.cancel_served(id)
+
+    async def quiet(self) -> None:
+        """Return when no request of the peer runs or waits; cancelled handlers that have not ended yet count too."""
+        self._quiet = self._loop.create_future()
+        self._check_quiet()
+        await self._quiet
+        if self._abandoned:
+            await asyncio.wait(self._abandoned)
+
+    def _check_quiet(self) -> None:
+        if self._quiet is not None and not self._running and not self._queue and not self._quiet.done():
+            self._quiet.set_result(None)

@@ -1,0 +1,106 @@
+"""`jackfield run TARGET`: serve a server from a name, a file or a module on standard input and output."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..transport import stdio
+
+
+class TargetError(Exception):
+    """A target that names no server; the message says what would."""
+
+
+def run_target(target: str) -> int:
+    """Serve `target` until its client is gone. Returns the exit code: 0, or 3 where it could not be served.
+
+    The protocol's descriptors are taken over before anything of the target is imported, so that nothing it prints can
+    reach them.
+    """
+    descriptors = stdio.take_over()
+    try:
+        server = load(target)
+        server.run(descriptors=descriptors)
+        code = 0
+    except TargetError as fault:
+        print(f"jackfield: {fault}", file=sys.stderr)
+        code = 2
+    except Exception as fault:
+        traceback.print_exc()
+        print(f"jackfield: {target} could not be served: {fault}", file=sys.stderr)
+        code = 3
+    if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
+        sys.stderr.flush()
+        os._exit(code)  # a thread of the target's own would keep the process alive for ever
+    return code
+
+
+def load(target: str) -> Any:
+    """The server that `target` names. Raises TargetError, or what importing it raises."""
+    from ..servers import READY
+
+    target = READY.get(target, target)
+    place, _, name = _split(target)
+    if place.endswith(".py"):
+        module = _load_file(Path(place))
+    elif ":" in target or "." in place:
+        sys.path.insert(0, os.getcwd())
+        try:
+            module = importlib.import_module(place)
+        except ModuleNotFoundError as missing:
+            if missing.name is None or not place.startswith(missing.name):
+                raise
+            raise TargetError(f"there is no module {place!r}") from None
+    else:
+        raise TargetError(
+            f"{target!r} is no ready server ({', '.join(sorted(READY))}); or give file.py[:object] or module:object"
+        )
+    return _find(module, name, target)
+
+
+def _split(target: str) -> tuple[str, str, str]:
+    """Part `place:object`; a drive letter's colon parts nothing."""
+    drive, rest = (target[:2], target[2:]) if target[1:2] == ":" and target[2:3] in ("\\", "/") else ("", target)
+    place, colon, name = rest.partition(":")
+    return drive + place, colon, name
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise TargetError(f"there is no file {path}")
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _find(module: ModuleType, name: str, target: str) -> Any:
+    from ..server.server import Server
+
+    if name:
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if not isinstance(found, Server):
+            raise TargetError(f"{name!r} in {target} is no jackfield Server")
+        return found
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    for usual in ("server", "mcp", "app"):
+        if usual in servers:
+            return servers[usual]
+    if len({id(value) for value in servers.values()}) != 1:
+        names = ", ".join(sorted(servers)) or "none"
+        raise TargetError(f"{target} must have one jackfield Server (found: {names}); name it as {target}:object")
+    return next(iter(servers.values()))

@@ -1,0 +1,1 @@
+"""Calling: one client for servers of either era."""

@@ -1,0 +1,445 @@
+"""The client: what an application calls a server with, over whatever connection there is at the moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from msgspec import Raw
+
+from .._version import __version__
+from ..protocol.errors import CallError, ConnectionClosed, FrameError, InvalidResult, LimitExceeded, PeerError
+from ..protocol.limits import Limits
+from ..protocol.methods import METHODS, Method
+from ..protocol.printable import printable
+from ..protocol.types import (
+    CallToolResult,
+    ClientCapabilities,
+    CompleteParams,
+    CompleteResult,
+    CompletionArgument,
+    CompletionContext,
+    GetPromptParams,
+    GetPromptResult,
+    Implementation,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    LogLevel,
+    PaginatedParams,
+    PaginatedResult,
+    Params,
+    Prompt,
+    PromptReference,
+    ReadResourceParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+    ServerCapabilities,
+    Tool,
+)
+from ..transport.connection import Channel, Connection
+from ..transport.process import Stdio
+from .era import Plan, agree, wanted_by
+from .incoming import Callbacks, Incoming, OnListChanged, OnLog, OnNotification, OnProgress
+from .link import Connectable, check, label_of
+from .session import CALL, Asking, Hello, Session
+from .values import as_text, encode_object
+
+log = logging.getLogger("jackfield")
+
+_ANONYMOUS: Final = Implementation("jackfield", __version__)
+_DISCOVER: Final = METHODS["server/discover"]
+_PING: Final = METHODS["ping"]
+_LIST_TOOLS: Final = METHODS["tools/list"]
+_LIST_RESOURCES: Final = METHODS["resources/list"]
+_LIST_TEMPLATES: Final = METHODS["resources/templates/list"]
+_LIST_PROMPTS: Final = METHODS["prompts/list"]
+_READ: Final = METHODS["resources/read"]
+_GET_PROMPT: Final = METHODS["prompts/get"]
+_COMPLETE: Final = METHODS["completion/complete"]
+
+
+class _Call(Params):
+    name: str
+    arguments: Raw
+
+
+class Client:
+    """Calls one server: a `Stdio` description of one to start, or a `Server` object of this process.
+
+    Use it as `async with Client(target) as client`, or `await client.connect()` and `await client.close()`. Any number
+    of calls may be under way at once. When the connection is lost the calls under way fail with ConnectionClosed, and
+    the next call connects anew.
+
+    Every call may raise NotSupported (the server does not offer it; nothing was sent), PeerError (the server answered
+    with an error), RequestTimeout, ConnectionClosed or InvalidResult. Results and the items of lists keep their exact
+    bytes in `.raw`.
+    """
+
+    def __init__(
+        self,
+        target: Stdio | Connectable,
+        *,
+        mode: str = "auto",
+        timeout: float | None = None,
+        limits: Limits | None = None,
+        info: Implementation | None = None,
+        on_log: OnLog | None = None,
+        on_list_changed: OnListChanged | None = None,
+        on_notification: OnNotification | None = None,
+    ) -> None:
+        """Describe a client; nothing is started yet.
+
+        `mode` is "auto", "modern", "legacy" or the name of one revision. `timeout` is the longest silence in an
+        answer's making, in seconds, unless a call says otherwise (limit `request_timeout`). `info` is what the server
+        is told of us. `on_log(level, logger, data)` hears the server's log messages, `on_list_changed(kind)` that its
+        "tools", "resources" or "prompts" are others now, `on_notification(method, params)` all that no other callback
+        took. Callbacks may be plain or `async`; calls of a slow `async` one wait in a bounded queue that drops the
+        oldest.
+
+        Raises RegistrationError for a target or mode that there is not.
+        """
+        self._target = check(target)
+        wanted_by(mode)
+        limits = limits or Limits()
+        if timeout is not None:
+            limits = msgspec.structs.replace(limits, request_timeout=timeout)
+        self._limits = limits
+        self._asking = None if timeout is None else Asking(timeout)
+        self._level: LogLevel | None = None
+        self._wants_logs = on_log is not None
+        self._incoming = Incoming(Callbacks(on_log, on_list_changed, on_notification), self._forget)
+        self._plan = Plan(self._target, mode, Hello(info or _ANONYMOUS, ClientCapabilities()), self._make, limits)
+        self._outputs: dict[str, dict[str, Any]] = {}
+        self._session: Session | None = None
+        self._begun = False
+        self._closed = False
+        self._opening: asyncio.Task[Session] | None = None
+        self._waiters = 0
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"Client({self._target!r}, mode={self._plan.mode!r})"
+
+    # ---- the connection
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Start the target and agree with it on a revision (ERA-S1); when connected already, do nothing.
+
+        Where it fails, or the caller is cancelled, nothing of the target is left running, and it may be tried again.
+        """
+        await self._ready(first=True)
+        self._begun = True
+
+    async def close(self) -> None:
+        """End the connection and what carries it; calls under way fail with ConnectionClosed.
+
+        Any task may call it, at any time, again and again; it returns when nothing is left.
+        """
+        self._closed = True
+        opening = self._opening
+        if opening is not None:
+            opening.cancel()
+            await asyncio.wait([opening])
+        self._incoming.close()
+        if self._session is not None:
+            await self._session.link.close()
+
+    async def _ready(self, first: bool = False) -> Session:
+        """The live session; all who need one while there is none wait for the same attempt."""
+        if self._closed:
+            raise ConnectionClosed("this client was closed")
+        if not self._begun and not first:
+            raise ConnectionClosed("not connected: use `async with Client(...) as client`, or `await client.connect()`")
+        if self._session is not None and self._session.connection.closed is None:
+            return self._session
+        if self._opening is None:
+            self._waiters = 0
+            self._opening = asyncio.create_task(self._open())
+        opening = self._opening
+        self._waiters += 1
+        try:
+            await asyncio.wait([opening])
+        finally:
+            if self._opening is opening:
+                self._waiters -= 1
+                if opening.done():
+                    self._opening = None
+                elif not self._waiters:
+                    self._opening = None
+                    opening.cancel()
+                    await asyncio.wait([opening])  # a caller who gave up must find nothing left (F3)
+                    _ = opening.cancelled() or opening.exception()  # looked at: nobody else will
+        if opening.cancelled():
+            raise ConnectionClosed("this client was closed")
+        return opening.result()
+
+    async def _open(self) -> Session:
+        async with self._lock:
+            if self._session is not None:
+                await self._session.link.close()  # never two processes of one server (F3)
+            self._incoming.modern = False
+            session = await agree(self._plan)
+            self._session = session
+            self._incoming.modern = session.revision.modern
+            if session.facts.server is not None:
+                session.connection.name = printable(session.facts.server.name, 80)
+            try:
+                await self._restore_level(session)
+            except BaseException:
+                await session.link.close()
+                raise
+            return session
+
+    async def _restore_level(self, session: Session) -> None:
+        """Say to a new connection what was asked for; a modern server sends `on_log` nothing unless it is asked."""
+        level = self._level or ("info" if self._wants_logs and session.revision.modern else None)
+        if level is None or session.facts.capabilities.logging is None:
+            return
+        try:
+            await session.set_log_level(level)
+        except (PeerError, CallError) as error:
+            log.warning("%s: the log level could not be set: %s", session.connection.name, printable(str(error)))
+
+    def _make(self, channel: Channel) -> Connection:
+        incoming = self._incoming
+
+        def stray(frame: bytes, error: FrameError) -> None:
+            incoming.stray(connection.name, frame, error)
+
+        connection = Connection(
+            channel,
+            serve=incoming.serve,
+            notice=incoming.hear,
+            stray=stray,
+            limits=self._limits,
+            name=label_of(self._target),
+        )
+        return connection
+
+    # ---- what the server said of itself
+
+    def _known(self) -> Session:
+        if self._session is None:
+            raise ConnectionClosed("not connected: use `async with Client(...) as client`, or `await client.connect()`")
+        return self._session
+
+    @property
+    def revision(self) -> str:
+        """The revision that was agreed on, by name."""
+        return self._known().revision.name
+
+    @property
+    def server(self) -> Implementation | None:
+        """The server's own word on who it is (META-5); a modern server may leave it out."""
+        return self._known().facts.server
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What the server declared."""
+        return self._known().facts.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's words on how to use it."""
+        return self._known().facts.instructions
+
+    @property
+    def strays(self) -> int:
+        """How many lines came that were no messages; each was reported as a warning of the logger "jackfield" (F7)."""
+        return self._incoming.strays
+
+    # ---- tools
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> CallToolResult:
+        """Call a tool; its own failures are results with `is_error`, for a model to read (TOOL-7).
+
+        `arguments` is a dict, struct, dataclass or model. `timeout` is the longest silence in seconds: progress starts
+        it anew, up to the limit `request_total`; then the call is cancelled at the server (CAN-5). `progress(progress,
+        total, message)` hears of progress. `meta` is added to the `_meta` of the request. Where the tool was listed
+        with an output schema, the structured content of a success is checked against it, and InvalidResult raised if it
+        does not fit (TOOL-5). Raises TypeError or ValueError for arguments that have no form in JSON.
+        """
+        session = self._session
+        if session is None or session.connection.closed is not None:
+            session = await self._ready()
+        asking = self._asking
+        if timeout is not None or progress is not None or meta is not None:
+            asking = self._ask(timeout, progress, meta)
+        call = _Call(name, encode_object({} if arguments is None else arguments, f"the arguments of {name!r}"))
+        result: CallToolResult = await session.request(CALL, call, asking)
+        if name in self._outputs and not result.is_error:
+            self._check_output(name, result)
+        return result
+
+    async def list_tools(self) -> list[Tool]:
+        """Every tool, from all pages (PAG-1)."""
+        return await self._all(self.list_tools_page, "tools")
+
+    async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
+        """One page of the tools; `next_cursor` of the result leads to the next (PAG-2)."""
+        page = await self._page(_LIST_TOOLS, cursor)
+        for tool in page.tools:
+            self._outputs.pop(tool.name, None)
+            if tool.output_schema is not None:
+                self._outputs[tool.name] = tool.output_schema
+        return page
+
+    # ---- resources
+
+    async def list_resources(self) -> list[Resource]:
+        """Every resource, from all pages."""
+        return await self._all(self.list_resources_page, "resources")
+
+    async def list_resources_page(self, cursor: str | None = None) -> ListResourcesResult:
+        """One page of the resources."""
+        return await self._page(_LIST_RESOURCES, cursor)
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        """Every resource template, from all pages."""
+        return await self._all(self.list_resource_templates_page, "resource_templates")
+
+    async def list_resource_templates_page(self, cursor: str | None = None) -> ListResourceTemplatesResult:
+        """One page of the resource templates."""
+        return await self._page(_LIST_TEMPLATES, cursor)
+
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> ReadResourceResult:
+        """Read a resource; the options are those of `call_tool`.
+
+        Raises PeerError with code -32002 or, from a modern server, -32602 when there is no such resource (RSC-3).
+        """
+        return await self._request(_READ, ReadResourceParams(uri), self._ask(timeout, progress, meta))
+
+    # ---- prompts and completion
+
+    async def list_prompts(self) -> list[Prompt]:
+        """Every prompt, from all pages."""
+        return await self._all(self.list_prompts_page, "prompts")
+
+    async def list_prompts_page(self, cursor: str | None = None) -> ListPromptsResult:
+        """One page of the prompts."""
+        return await self._page(_LIST_PROMPTS, cursor)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> GetPromptResult:
+        """Expand a prompt; arguments that are no text are sent as JSON text (F62). Options are those of `call_tool`."""
+        texts = {key: as_text(value) for key, value in arguments.items()} if arguments else None
+        return await self._request(_GET_PROMPT, GetPromptParams(name, texts), self._ask(timeout, progress, meta))
+
+    async def complete(
+        self,
+        ref: Prompt | ResourceTemplate | PromptReference | ResourceTemplateReference,
+        argument: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+    ) -> CompleteResult:
+        """Ask what `value` may become, as the value of an argument of a prompt or resource template (CMP-2).
+
+        `context` holds the arguments that are filled in already; it is sent to servers that know it, from 2025-06-18
+        on.
+        """
+        if isinstance(ref, Prompt):
+            ref = PromptReference(ref.name)
+        elif isinstance(ref, ResourceTemplate):
+            ref = ResourceTemplateReference(ref.uri_template)
+        session = await self._ready()
+        params = CompleteParams(ref, CompletionArgument(argument, value))
+        if context and session.revision.completion_context:
+            params.context = CompletionContext(dict(context))
+        return await session.request(_COMPLETE, params, self._asking)
+
+    # ---- the rest
+
+    async def ping(self) -> None:
+        """Return when the server has answered: `ping`, or in the modern era, which has none, `server/discover`."""
+        session = await self._ready()
+        await session.request(_DISCOVER if session.revision.modern else _PING, Params(), self._asking)
+
+    async def set_log_level(self, level: LogLevel) -> None:
+        """Ask for log messages of this level and above, for `on_log`, also after a reconnect (LOG-2, LOG-3)."""
+        session = await self._ready()
+        await session.set_log_level(level)
+        self._level = level
+
+    def _ask(self, timeout: float | None, progress: OnProgress | None, meta: Mapping[str, Any] | None) -> Asking | None:
+        if timeout is None and progress is None and meta is None:
+            return self._asking
+        if timeout is None and self._asking is not None:
+            timeout = self._asking.timeout
+        return Asking(timeout, None if progress is None else self._incoming.progress(progress), meta)
+
+    async def _request(self, method: Method, params: Params, asking: Asking | None) -> Any:
+        session = await self._ready()
+        return await session.request(method, params, asking)
+
+    async def _page(self, method: Method, cursor: str | None) -> Any:
+        page: PaginatedResult = await self._request(method, PaginatedParams(cursor=cursor), self._asking)
+        for reason in page.dropped:
+            log.warning("%s: left out of %s: %s", self._known().connection.name, method.name, printable(reason))
+        return page
+
+    async def _all(self, read_page: Callable[[str | None], Awaitable[Any]], member: str) -> list[Any]:
+        """All items of a list, however its pages are cut; a list that never ends is an error (PAG-4)."""
+        items: list[Any] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(self._limits.pages):
+            page = await read_page(cursor)
+            items += getattr(page, member)
+            cursor = page.next_cursor
+            if cursor is None or (cursor == "" and not self._known().revision.modern):  # legacy servers may end so
+                return items
+            if cursor in seen:
+                raise InvalidResult(
+                    f"{self._known().connection.name}: its list of {member} comes back to the same cursor"
+                )
+            seen.add(cursor)
+        text = (
+            f"{self._known().connection.name}: its list of {member} has over {self._limits.pages} pages (limit `pages`)"
+        )
+        raise LimitExceeded(text, "pages")
+
+    def _check_output(self, name: str, result: CallToolResult) -> None:
+        pass
+
+    def _forget(self, kind: str) -> None:
+        if kind == "tools":
+            self._outputs.clear()

@@ -1,0 +1,293 @@
+"""Finding out what a server speaks: the probe with `server/discover`, the handshake, and which of the two counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..protocol.errors import (
+    HEADER_MISMATCH,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+    ConnectionClosed,
+    InvalidResult,
+    NotSupported,
+    PeerError,
+    RegistrationError,
+    RequestTimeout,
+)
+from ..protocol.jsonrpc import ErrorObject
+from ..protocol.limits import Limits
+from ..protocol.methods import METHODS
+from ..protocol.printable import printable
+from ..protocol.revisions import LEGACY, MODERN, REVISIONS, Revision, choose, find
+from ..protocol.types import DiscoverResult, InitializeParams, InitializeResult, Params, ResultMeta
+from ..transport.process import Stdio
+from .link import Connectable, Link, Make, open_link
+from .session import Facts, Hello, Session, request_meta
+from .values import encode_value
+
+DISCOVER: Final = METHODS["server/discover"]
+INITIALIZE: Final = METHODS["initialize"]
+_MODERN_CODES: Final = (UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CAPABILITY)
+"""What only a modern server says; such a server must not be sent `initialize` (ERA-S1)."""
+
+_legacy: WeakSet[Any] = WeakSet()
+"""Targets that were found to be legacy: they are not probed again until they refuse the handshake (ERA-S4)."""
+
+
+def wanted_by(mode: str) -> tuple[Revision, ...]:
+    """The revisions that a mode allows, newest first. Raises RegistrationError for a mode that there is not."""
+    if mode == "auto":
+        return REVISIONS
+    if mode in ("modern", "legacy"):
+        return MODERN if mode == "modern" else LEGACY
+    if revision := find(mode):
+        return (revision,)
+    names = ", ".join([repr(revision.name) for revision in REVISIONS])
+    raise RegistrationError(f"mode={mode!r}: it is 'auto', 'modern', 'legacy' or a revision: {names}")
+
+
+class Plan(Struct, frozen=True):
+    """All that connecting to a server takes."""
+
+    target: Stdio | Connectable
+    mode: str
+    hello: Hello
+    make: Make
+    limits: Limits
+
+
+async def agree(plan: Plan) -> Session:
+    """Start the target and agree with it on a revision.
+
+    Whatever is raised (ConnectionClosed, RequestTimeout, NotSupported, PeerError, InvalidResult), and when the caller
+    is cancelled, nothing of the target is left running (F3).
+    """
+    greeting = _Greeting(plan)
+    try:
+        return await greeting.agree()
+    except BaseException:
+        if greeting.link is not None:
+            await greeting.link.close()
+        raise
+
+
+class _Greeting:
+    def __init__(self, plan: Plan) -> None:
+        self.link: Link | None = None
+        self._plan = plan
+        self._wanted = wanted_by(plan.mode)
+
+    async def agree(self) -> Session:
+        link = await self._open()
+        if not self._wanted[0].modern:
+            return await self._initialize(link, self._wanted[0])
+        if self._plan.mode != "auto":
+            return await self._modern_only(link)
+        session = await self._find_out(link)
+        (_legacy.discard if session.revision.modern else _legacy.add)(self._plan.target)
+        return session
+
+    async def _open(self) -> Link:
+        self.link = await open_link(self._plan.target, self._plan.make, self._plan.limits)
+        return self.link
+
+    # ---- the whole way of mode "auto"
+
+    async def _find_out(self, link: Link) -> Session:
+        if self._plan.target in _legacy:
+            try:
+                return await self._initialize(link, LEGACY[0])
+            except (PeerError, NotSupported, InvalidResult):
+                pass  # it is not what it was: look again
+        try:
+            return await self._probe(link)
+        except ConnectionClosed:
+            # Some legacy servers exit on what they do not know. One that exits for another reason will do so again.
+            await link.close()
+            return await self._initialize(await self._open(), LEGACY[0])
+
+    async def _probe(self, link: Link) -> Session:
+        refused: asyncio.Future[ErrorObject] = asyncio.get_running_loop().create_future()
+        probe = asyncio.create_task(self._discover(link, self._wanted[0]))
+        link.connection.unmatched = lambda error: None if refused.done() else refused.set_result(error)
+        silence = asyncio.create_task(self._silence(link))
+        try:
+            await asyncio.wait([probe, silence, refused], return_when=asyncio.FIRST_COMPLETED)
+            link.connection.unmatched = None
+            if not probe.done():
+                return await (self._initialize(link, LEGACY[0]) if refused.done() else self._race(link, probe))
+            found = probe.result()
+            if isinstance(found, Session):
+                return found
+            return await self._initialize(link, found if isinstance(found, Revision) else LEGACY[0])
+        finally:
+            link.connection.unmatched = None
+            await _drop(probe, silence)
+
+    async def _silence(self, link: Link) -> None:
+        """Return when a server that has not answered the probe is taken for one that does not know it."""
+        limits = self._plan.limits
+        try:
+            async with asyncio.timeout_at(link.started + limits.start):
+                await link.awake()
+        except TimeoutError:
+            return
+        await asyncio.sleep(limits.probe)
+
+    async def _race(self, link: Link, probe: asyncio.Task[Session | Revision | Exception]) -> Session:
+        """Initialize a server that is silent so far; a DiscoverResult that still comes first wins."""
+        handshake = asyncio.create_task(self._initialize(link, LEGACY[0]))
+        pending: set[asyncio.Task[Any]] = {probe, handshake}
+        try:
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in (probe, handshake):
+                    if task in done and task.exception() is None and isinstance(found := task.result(), Session):
+                        return found
+                if handshake in done and isinstance(handshake.exception(), RequestTimeout):
+                    break
+            if probe.done():
+                probe.result()  # raises if the server is modern, but not to be talked to
+            return handshake.result()  # raises: it is no session
+        finally:
+            await _drop(handshake)
+
+    # ---- server/discover
+
+    async def _modern_only(self, link: Link) -> Session:
+        """ERA-S3: a server that is not modern is told from one that is, and never waited for without end."""
+        probe = asyncio.create_task(self._discover(link, self._wanted[0]))
+        silence = asyncio.create_task(self._silence(link))
+        try:
+            await asyncio.wait([probe, silence], return_when=asyncio.FIRST_COMPLETED)
+            why: object = "it did not answer server/discover in time (limit `probe`)"
+            if probe.done():
+                found = probe.result()
+                if isinstance(found, Session):
+                    return found
+                why = f"server/discover was answered with: {found}"
+        finally:
+            await _drop(probe, silence)
+        raise NotSupported(
+            f"mode={self._plan.mode!r}, but {link.label} is not a server of that era: {why}. mode='auto' also "
+            "tries the handshake of the older revisions"
+        )
+
+    async def _discover(self, link: Link, asked: Revision) -> Session | Revision | Exception:
+        """Ask a server what it speaks, once with each revision that it names (DISC-3).
+
+        Returns the session of a modern server, the revision of one that names only older ones, or what shows that it is
+        no modern server. Raises NotSupported or PeerError for a modern one that we cannot talk to, or ConnectionClosed.
+        """
+        plan, tried = self._plan, set[str]()
+        patience = plan.limits.start + plan.limits.request_timeout
+        while asked.name not in tried:
+            tried.add(asked.name)
+            params = Params(meta=Raw(encode_value(request_meta(asked, plan.hello))))
+            answer: DiscoverResult | None = None
+            try:
+                answer = DISCOVER.decode_result(await self._ask(link, DISCOVER.name, params, patience))
+            except InvalidResult as error:
+                return error
+            except PeerError as error:
+                if error.code not in _MODERN_CODES:
+                    return error
+                if error.code != UNSUPPORTED_VERSION:
+                    raise
+                supported = _supported(error)
+            else:
+                supported = answer.supported_versions if answer else []
+            common = self._choose(supported)
+            if common is None:
+                raise NotSupported(self._nothing_common(link, supported))
+            if not common.modern:
+                return common
+            if answer is not None:
+                return Session(link, common, plan.hello, _facts(answer))
+            asked = common
+        raise NotSupported(f"{link.label} says that it speaks {asked.name}, and refuses a request in it")
+
+    # ---- initialize
+
+    async def _initialize(self, link: Link, asked: Revision) -> Session:
+        """Shake hands (LIFE-1, LIFE-2). A server that refuses the revision but names others is asked again (LIFE-5)."""
+        plan = self._plan
+        params = InitializeParams(
+            protocol_version=asked.name, capabilities=plan.hello.capabilities, client_info=plan.hello.info
+        )
+        try:
+            raw = await self._ask(link, INITIALIZE.name, params)
+        except PeerError as error:
+            other = self._choose([name for name in _supported(error) if (it := find(name)) and not it.modern])
+            if other is None or other is asked:
+                raise self._refused(link, error) from error
+            params.protocol_version = other.name
+            raw = await self._ask(link, INITIALIZE.name, params)
+        result: InitializeResult = INITIALIZE.decode_result(raw)
+        revision = self._choose([result.protocol_version])
+        if revision is None or revision.modern:
+            raise NotSupported(self._nothing_common(link, [result.protocol_version]))
+        await link.connection.notify("notifications/initialized", {})
+        facts = Facts(result.server_info, result.capabilities, result.instructions)
+        return Session(link, revision, plan.hello, facts)
+
+    def _refused(self, link: Link, error: PeerError) -> NotSupported:
+        text = f"{link.label} refused the handshake: {printable(str(error))}"
+        if self._plan.mode != "auto":
+            text += f" (mode={self._plan.mode!r}; mode='auto' also tries the newer revisions)"
+        return NotSupported(text)
+
+    # ---- both
+
+    async def _ask(self, link: Link, method: str, params: Params, timeout: float | None = None) -> Raw:
+        connection = link.connection
+        return await connection.request(
+            connection.new_id(),
+            method,
+            Raw(encode_value(params)),
+            timeout=timeout,
+            cancellable=False,  # never for initialize (CAN-4), and a legacy server may stumble over one before it
+        )
+
+    def _choose(self, names: Iterable[str]) -> Revision | None:
+        return choose([name for name in names if find(name) in self._wanted])
+
+    def _nothing_common(self, link: Link, theirs: Iterable[str]) -> str:
+        named = printable(", ".join(theirs) or "nothing that can be read")
+        ours = ", ".join([revision.name for revision in self._wanted])
+        return f"{link.label} speaks {named}; this client (mode={self._plan.mode!r}) speaks {ours}"
+
+
+class _Supported(Struct):
+    supported: list[str] = []
+
+
+def _supported(error: PeerError) -> list[str]:
+    """The versions that a refusal names (DISC-4, LIFE-5); none where its data is of another shape."""
+    try:
+        return msgspec.convert(error.data, _Supported).supported
+    except msgspec.ValidationError:
+        return []
+
+
+def _facts(result: DiscoverResult) -> Facts:
+    server = result.server_info
+    try:
+        server = msgspec.convert(result.meta or {}, ResultMeta).server_info or server
+    except msgspec.ValidationError:
+        pass  # who it is is its own word anyway (META-5)
+    return Facts(server, result.capabilities, result.instructions)
+
+
+async def _drop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel what still runs and look at what ended, so that no fault is reported as forgotten."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

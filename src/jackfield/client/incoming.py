@@ -1,0 +1,165 @@
+"""What a server sends of its own accord: notifications, requests, and lines that are no messages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from inspect import isawaitable
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from ..protocol.errors import METHOD_NOT_FOUND, FrameError
+from ..protocol.jsonrpc import Answer, Notification, Request, encode, refusal
+from ..protocol.printable import printable
+from ..protocol.types import LogLevel, LogParams, decoder
+from ..transport.connection import Connection, ProgressParams
+
+log = logging.getLogger("jackfield")
+
+OnLog = Callable[[LogLevel, str | None, Any], object]
+OnListChanged = Callable[[str], object]
+OnNotification = Callable[[str, dict[str, Any]], object]
+OnProgress = Callable[[float, float | None, str | None], object]
+
+BACKLOG: Final = 256
+"""Calls of one async callback that may wait for the one that runs; beyond it the oldest are dropped (F45)."""
+
+_LIST_CHANGED: Final = {f"notifications/{kind}/list_changed": kind for kind in ("tools", "resources", "prompts")}
+_decode_log = decoder(LogParams)
+_decode_any = decoder(dict[str, Any])
+
+
+class Inbox:
+    """Calls one kind of callback in order, and never makes the reader wait for it.
+
+    A plain function is called at once; what an `async` one returns runs in a task of this object, one after the other.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.dropped = 0
+        self._what = what
+        self._waiting: deque[Coroutine[Any, Any, object]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    def call(self, callback: Callable[..., object], *values: Any) -> None:
+        """Call back; what the callback raises is logged."""
+        try:
+            outcome = callback(*values)
+        except Exception:
+            log.exception("the %s callback failed", self._what)
+            return
+        if not isawaitable(outcome):
+            return
+        if len(self._waiting) >= BACKLOG:
+            if not self.dropped:
+                log.warning("the %s callback is too slow: the oldest of its calls are dropped", self._what)
+            self.dropped += 1
+            self._waiting.popleft().close()
+        self._waiting.append(cast("Coroutine[Any, Any, object]", outcome))
+        if self._worker is None:
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                try:
+                    await self._waiting.popleft()
+                except Exception:
+                    log.exception("the %s callback failed", self._what)
+        finally:
+            self._worker = None
+
+    def close(self) -> None:
+        """Drop what waits, and stop what runs (unless it is what closes this)."""
+        while self._waiting:
+            self._waiting.popleft().close()
+        if self._worker is not None and self._worker is not asyncio.current_task():
+            self._worker.cancel()
+
+
+class Callbacks(Struct, frozen=True):
+    """What the user of a client wants to hear of."""
+
+    log: OnLog | None = None
+    list_changed: OnListChanged | None = None
+    notification: OnNotification | None = None
+
+
+class Incoming:
+    """The ears of one client, over all of its connections."""
+
+    def __init__(self, callbacks: Callbacks, forget: Callable[[str], None]) -> None:
+        """`forget` is told which kind of list has changed, before the user is."""
+        self.modern = False
+        """Whether the conversation is of the modern era, where a client never answers (STDIO-3)."""
+        self.strays = 0
+        """Lines that were no messages."""
+        self._callbacks = callbacks
+        self._forget = forget
+        self._logs = Inbox("on_log")
+        self._changes = Inbox("on_list_changed")
+        self._others = Inbox("on_notification")
+        self._progress = Inbox("progress")
+
+    def hear(self, notification: Notification) -> None:
+        """Give a notification to the callback that it belongs to; without one it is ignored."""
+        method, callbacks = notification.method, self._callbacks
+        kind = _LIST_CHANGED.get(method)
+        if kind is not None:
+            self._forget(kind)
+            if callbacks.list_changed is not None:
+                self._changes.call(callbacks.list_changed, kind)
+                return
+        elif callbacks.log is not None and method == "notifications/message" and self._hear_log(notification):
+            return
+        if callbacks.notification is not None:
+            try:
+                params = _decode_any(notification.params)
+            except msgspec.DecodeError:
+                log.debug("a notification (%s) whose params are no object", printable(method))
+                return
+            self._others.call(callbacks.notification, method, params)
+
+    def _hear_log(self, notification: Notification) -> bool:
+        try:
+            params = _decode_log(notification.params)
+        except msgspec.DecodeError:
+            return False
+        if self._callbacks.log is not None:
+            self._logs.call(self._callbacks.log, params.level, params.logger, params.data)
+        return True
+
+    def progress(self, callback: OnProgress) -> Callable[[ProgressParams], None]:
+        """What the connection calls with each progress notification of one request."""
+
+        def hear(params: ProgressParams) -> None:
+            self._progress.call(callback, params.progress, params.total, params.message)
+
+        return hear
+
+    async def serve(self, request: Request, connection: Connection) -> bytes:
+        """Answer a legacy server's request: `ping` with an empty result (LIFE-6), all others with -32601."""
+        if self.modern:
+            log.warning(
+                "%s sent a request (%s), which this revision does not have", connection.name, printable(request.method)
+            )
+            connection.cancel_served(request.id)  # so that nothing is sent
+            return b""
+        if request.method == "ping":
+            return encode(Answer(request.id, {}))
+        return refusal(METHOD_NOT_FOUND, f"this client has no method {printable(request.method)}", request.id)
+
+    def stray(self, name: str, frame: bytes, error: FrameError) -> None:
+        """Report a line that is no message; the conversation goes on (F4, F7)."""
+        self.strays += 1
+        shown = printable(frame) or "(left out)"
+        log.warning("%s wrote a line that is no message (%s): %s", name, printable(error.message), shown)
+
+    def close(self) -> None:
+        """Stop all callbacks."""
+        for inbox in (self._logs, self._changes, self._others, self._progress):
+            inbox.close()

@@ -1,0 +1,1 @@
+"""Serving: tools, resources, prompts and completions over one engine for both eras."""

@@ -1,0 +1,46 @@
+"""Who asks: what a server knows of the other side of one request or session, and how it reaches it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from ..protocol.jsonrpc import Id
+from ..protocol.revisions import Revision
+from ..protocol.types import ClientCapabilities, Implementation, LogLevel
+from ..protocol.wire import LEGACY, Wire
+
+
+class Peer(Struct):
+    """What is known of a client: from its `_meta`, for one request (META-4), or from `initialize`, for a session.
+
+    A modern peer is never changed after it was read; a session's peer is filled in by `initialize` and `logging/setLevel`.
+    """
+
+    wire: Wire
+    revision: Revision | None
+    """None: a session that was not initialized yet."""
+    capabilities: ClientCapabilities
+    client: Implementation | None
+    log_level: LogLevel | None
+    """Log messages from this level on are wanted; None: none are (LOG-2)."""
+    opening: asyncio.Event | None = None
+    """Set once the `initialize` that is under way was answered: what follows it in the same read waits for it."""
+
+
+def new_session() -> Peer:
+    """The peer of a conversation that has not begun; until the client asks otherwise it is sent logs from `info` on (LOG-3)."""
+    return Peer(LEGACY, None, ClientCapabilities(), None, "info")
+
+
+class Link(Protocol):
+    """How a request's handler reaches its peer: what a transport gives to the engine with each request."""
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Send a notification on the stream of this request; waits while the peer does not read."""
+
+    def serving(self, id: Id) -> bool:
+        """Tell whether the request is still under way: neither answered nor cancelled."""
+        ...

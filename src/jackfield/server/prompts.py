@@ -1,0 +1,96 @@
+"""Prompts: their arguments, lists, and the messages that they expand to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from ..protocol.errors import INVALID_PARAMS, ProtocolError
+from ..protocol.revisions import down_level
+from ..protocol.types import (
+    Content,
+    GetPromptParams,
+    GetPromptResult,
+    ListPromptsResult,
+    PaginatedParams,
+    Prompt,
+    PromptMessage,
+    Result,
+)
+from .arguments import prompt_arguments_of
+from .content import content_blocks
+from .context import Context
+from .handlers import context_parameter, invoke, is_async, with_context
+from .listing import Listing
+
+
+def Message(content: Any, role: Literal["user", "assistant"] = "user") -> PromptMessage:  # noqa: N802 - reads as a type
+    """One message of a prompt: text, Image, Audio, File, ResourceLink or a content block, said by `role`.
+
+    Raises TypeError for anything else, and for a list: a message holds one block.
+    """
+    blocks = list(content_blocks(content))
+    if len(blocks) != 1:
+        raise TypeError("a message holds exactly one block of content; make one message of each")
+    return PromptMessage(role, blocks[0])
+
+
+class PromptEntry:
+    """One prompt that can be expanded."""
+
+    def __init__(self, fn: Callable[..., Any], definition: Prompt) -> None:
+        """Serve what `fn` returns; its parameters are the prompt's arguments. Raises RegistrationError."""
+        self.definition = definition
+        self._fn = fn
+        self._blocking = not is_async(fn)
+        self._context = context_parameter(fn)
+        skip = set() if self._context is None else {self._context.name}
+        self._arguments = prompt_arguments_of(fn, skip=skip)
+        definition.arguments = self._arguments.listed or None
+
+    async def get(self, arguments: dict[str, str], context: Context) -> GetPromptResult:
+        """Expand the prompt. Raises ProtocolError (-32602) where an argument is missing or does not fit (PRM-2)."""
+        positional, keyword = self._arguments.values(arguments)
+        values, named = with_context(self._context, positional, keyword, context)
+        value = await invoke(self._fn, self._blocking, values, named, context)
+        if isinstance(value, GetPromptResult):
+            return value
+        return GetPromptResult(list(_messages(value)), self.definition.description)
+
+
+class Prompts:
+    """The prompts of one server, and the methods that serve them."""
+
+    def __init__(self, changed: Callable[[], None], page_size: int | None) -> None:
+        self.prompts: Listing[PromptEntry] = Listing("prompt", changed)
+        self._page_size = page_size
+
+    async def list(self, params: PaginatedParams, context: Context) -> Result:
+        """`prompts/list`."""
+        entries, cursor = self.prompts.page(params.cursor, self._page_size)
+        return ListPromptsResult([entry.definition for entry in entries], next_cursor=cursor, cache_scope="public")
+
+    async def get(self, params: GetPromptParams, context: Context) -> Result:
+        """`prompts/get`. Raises ProtocolError (-32602) for an unknown prompt (PRM-2)."""
+        entry = self.prompts.entries.get(params.name)
+        if entry is None:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
+        result = await entry.get(params.arguments or {}, context)
+        revision = context.peer.revision
+        if revision is not None:
+            for message in result.messages:
+                message.content = _down_level(message.content, revision)
+        return result
+
+
+def _down_level(content: Content, revision: Any) -> Content:
+    return down_level([content], revision)[0]
+
+
+def _messages(value: Any) -> Iterable[PromptMessage]:
+    if isinstance(value, PromptMessage):
+        return [value]
+    if isinstance(value, list | tuple):
+        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return [message for item in items for message in _messages(item)]
+    return [Message(value)]

@@ -1,0 +1,163 @@
+"""Resources: fixed URIs and templates, their lists, and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Raw
+
+from ..protocol.errors import INTERNAL_ERROR, ProtocolError, RegistrationError, ResourceNotFound
+from ..protocol.types import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedParams,
+    ReadResourceParams,
+    ReadResourceResult,
+    Resource,
+    ResourceContents,
+    ResourceTemplate,
+    Result,
+)
+from ..protocol.uri import Template, is_uri
+from .arguments import TemplateValues, template_values
+from .content import Audio, File, Image, resource_contents
+from .context import Context
+from .handlers import context_parameter, invoke, is_async, with_context
+from .listing import Listing, page_of
+from .returns import to_json
+from .signature import name_of, parameters_of
+
+
+class ResourceEntry:
+    """One resource at a fixed URI."""
+
+    def __init__(self, fn: Callable[..., Any], definition: Resource) -> None:
+        """Serve what `fn`, which takes nothing but perhaps a Context, returns. Raises RegistrationError."""
+        if not is_uri(definition.uri):
+            raise RegistrationError(f"{definition.uri!r} is no URI; a resource needs a scheme, as in notes://todo")
+        self.definition = definition
+        self._fn = fn
+        self._blocking = not is_async(fn)
+        self._context = context_parameter(fn)
+        wanted = [each.name for each in parameters_of(fn) if self._context is None or each.name != self._context.name]
+        if wanted:
+            raise RegistrationError(
+                f"{name_of(fn)}: nothing fills its parameter {wanted[0]!r}; put {{{wanted[0]}}} into the URI {definition.uri!r}"
+            )
+
+    async def read(self, context: Context) -> Any:
+        """What the handler returns."""
+        values, named = with_context(self._context, (), {}, context)
+        return await invoke(self._fn, self._blocking, values, named, context)
+
+
+class TemplateEntry:
+    """A family of resources, by the template of their URIs."""
+
+    def __init__(
+        self, fn: Callable[..., Any], definition: ResourceTemplate, instances: Callable[..., Any] | None
+    ) -> None:
+        """Serve what `fn`, called with the template's variables, returns; `instances` lists the URIs. Raises RegistrationError."""
+        self.definition = definition
+        self.template = Template(definition.uri_template)
+        self._fn = fn
+        self._blocking = not is_async(fn)
+        self._context = context_parameter(fn)
+        skip = set() if self._context is None else {self._context.name}
+        self._values: TemplateValues = template_values(fn, self.template.names, skip=skip)
+        self.instances = instances
+        self._instances_block = instances is not None and not is_async(instances)
+        self._instances_context = None if instances is None else context_parameter(instances)
+
+    async def read(self, found: dict[str, Any], context: Context) -> Any:
+        """What the handler returns for the values that were found in the URI."""
+        positional, keyword = self._values.values(found)
+        values, named = with_context(self._context, positional, keyword, context)
+        return await invoke(self._fn, self._blocking, values, named, context)
+
+    async def list(self, context: Context) -> Iterable[Resource]:
+        """The resources that exist of this family, as far as they can be listed."""
+        if self.instances is None:
+            return []
+        values, named = with_context(self._instances_context, (), {}, context)
+        found = await invoke(self.instances, self._instances_block, values, named, context)
+        return [self._instance(each) for each in found]
+
+    def _instance(self, found: Any) -> Resource:
+        if isinstance(found, Resource):
+            return found
+        own = self.definition
+        return Resource(str(found), str(found), own.title, own.description, own.mime_type, icons=own.icons)
+
+
+class Resources:
+    """The resources of one server, and the methods that serve them."""
+
+    def __init__(self, changed: Callable[[], None], page_size: int | None) -> None:
+        self.fixed: Listing[ResourceEntry] = Listing("resource", changed)
+        self.templates: Listing[TemplateEntry] = Listing("resource template", changed)
+        self._page_size = page_size
+
+    async def list(self, params: PaginatedParams, context: Context) -> Result | Raw:
+        """`resources/list`: the fixed ones, then the instances that templates can list."""
+        if all(template.instances is None for template in self.templates):
+            entries, cursor = self.fixed.page(params.cursor, self._page_size)
+            return ListResourcesResult(
+                [entry.definition for entry in entries], next_cursor=cursor, cache_scope="public"
+            )
+        found = {entry.definition.uri: entry.definition for entry in self.fixed}
+        for template in self.templates:
+            for resource in await template.list(context):
+                found.setdefault(resource.uri, resource)
+        resources, cursor = page_of(list(found.items()), params.cursor, self._page_size)
+        return ListResourcesResult(resources, next_cursor=cursor)
+
+    async def list_templates(self, params: PaginatedParams, context: Context) -> Result | Raw:
+        """`resources/templates/list`."""
+        entries, cursor = self.templates.page(params.cursor, self._page_size)
+        return ListResourceTemplatesResult(
+            [entry.definition for entry in entries], next_cursor=cursor, cache_scope="public"
+        )
+
+    async def read(self, params: ReadResourceParams, context: Context) -> Result:
+        """`resources/read`: a fixed resource of just this URI, else the first template that matches (RSC-4).
+
+        Raises ProtocolError with the revision's code where there is none (RSC-3).
+        """
+        uri = params.uri
+        try:
+            value, mime_type = await self._value(uri, context)
+            if value is None:
+                raise ResourceNotFound(uri)
+        except ResourceNotFound as missing:
+            code = context.peer.revision.resource_missing if context.peer.revision else INTERNAL_ERROR
+            raise ProtocolError(code, str(missing), {"uri": missing.uri}) from None
+        return ReadResourceResult(list(_contents(uri, value, mime_type)))
+
+    async def _value(self, uri: str, context: Context) -> tuple[Any, str | None]:
+        fixed = self.fixed.entries.get(uri)
+        if fixed is not None:
+            return await fixed.read(context), fixed.definition.mime_type
+        for template in self.templates:
+            found = template.template.match(uri)
+            if found is not None:
+                return await template.read(found, context), template.definition.mime_type
+        raise ResourceNotFound(uri)
+
+
+def _contents(uri: str, value: Any, mime_type: str | None) -> Iterable[ResourceContents]:
+    """Make resource contents of what a handler returned; several where it is a list of contents (RSC-2)."""
+    if isinstance(value, ResourceContents):
+        return [value]
+    if isinstance(value, list | tuple) and value:
+        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        if all(isinstance(item, ResourceContents) for item in items):
+            return items
+    if isinstance(value, Image | Audio | File):
+        return [resource_contents(uri, value.read(), value.mime_type)]
+    if isinstance(value, str):
+        return [resource_contents(uri, value, mime_type or "text/plain")]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return [resource_contents(uri, bytes(value), mime_type or "application/octet-stream")]
+    return [resource_contents(uri, to_json(value).decode(), mime_type or "application/json")]

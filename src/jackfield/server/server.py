@@ -1,0 +1,383 @@
+"""The server: what an author writes tools, resources and prompts on, and what runs them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError
+from ..protocol.limits import Limits
+from ..protocol.types import (
+    CallToolParams,
+    Icon,
+    Implementation,
+    ListToolsResult,
+    PaginatedParams,
+    Prompt,
+    PromptsCapability,
+    Resource,
+    ResourcesCapability,
+    ResourceTemplate,
+    Result,
+    ServerCapabilities,
+    Tool,
+    ToolAnnotations,
+    ToolsCapability,
+)
+from ..transport.connection import Channel, Connection
+from ..transport.memory import connect
+from .completion import Completions
+from .context import Context
+from .docstrings import describe
+from .engine import Engine, Handler, Middleware
+from .life import Life
+from .listing import Listing
+from .peer import new_session
+from .prompts import PromptEntry, Prompts
+from .resources import ResourceEntry, Resources, TemplateEntry
+from .signature import name_of
+from .tools import ToolEntry
+
+if TYPE_CHECKING:
+    from ..transport.stdio import Descriptors
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class Server:
+    """An MCP server: register handlers on it, then run it, or hand it to a `Client` of the same process.
+
+    It speaks every revision; handlers need not know which. Nothing is declared to clients that has no handler (CAP-3).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0",
+        title: str | None = None,
+        instructions: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        website_url: str | None = None,
+        lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
+        middleware: Sequence[Middleware] = (),
+        limits: Limits | None = None,
+        page_size: int | None = None,
+        strict: bool = False,
+    ) -> None:
+        """Make a server called `name`.
+
+        `instructions` tell a model how to use the server as a whole. `lifespan` is called with the server when its first
+        conversation begins; what the context manager yields is `ctx.state`. Each `middleware` is an
+        `async def (params, ctx, next)` around every request. `page_size` is how many items a list page holds (None: all).
+        `strict` refuses JSON text where an object or array is wanted (F49). Raises RegistrationError.
+        """
+        if not name:
+            raise RegistrationError("a server needs a name")
+        if page_size is not None and page_size < 1:
+            raise RegistrationError(f"page_size is {page_size}; it must be at least 1, or None for one page")
+        self.name = name
+        self.limits = limits or Limits()
+        self._strict = strict
+        self._page_size = page_size
+        self._middleware = tuple(middleware)
+        info = Implementation(name, version, title, None, website_url, list(icons) if icons else None)
+        self._engine = Engine(info, instructions)
+        self._life = Life(self, self._engine, lifespan, self.limits.threads)
+        self._tools: Listing[ToolEntry] = Listing("tool", self._changed)
+        self._resources = Resources(self._changed, page_size)
+        self._prompts = Prompts(self._changed, page_size)
+        self._completions = Completions(self._prompts, self._resources)
+        self._changed()
+
+    def __repr__(self) -> str:
+        return f"Server({self.name!r})"
+
+    # ---- tools
+
+    def tool(
+        self,
+        fn: F | None = None,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+        output_schema: dict[str, Any] | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> Any:
+        """Register a function as a tool; use it as `@server.tool` or `@server.tool(...)`. See `add_tool`."""
+        options: dict[str, Any] = {**locals()}
+        return self._decorated(self.add_tool, fn, options)
+
+    def add_tool(
+        self,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+        input_schema: dict[str, Any] | None = None,
+        output_schema: dict[str, Any] | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        """Register `fn` as a tool.
+
+        Its name and description are the function's own unless given; its schemas come from the annotations. With
+        `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed unmodified;
+        with `output_schema` what it returns is checked. `read_only`, `destructive`, `idempotent` and `open_world` are the hints
+        of TOOL-6; None leaves one out. Raises RegistrationError for a bad name (TOOL-2), signature or schema.
+        """
+        name = name or name_of(fn)
+        _check_tool_name(name)
+        hints = ToolAnnotations(None, read_only, destructive, idempotent, open_world)
+        definition = Tool(
+            name,
+            {},
+            title,
+            description or describe(fn)[0] or None,
+            output_schema,
+            None if hints == ToolAnnotations() else hints,
+            list(icons) if icons else None,
+            meta=meta,
+        )
+        self._tools.add(name, ToolEntry(fn, definition, strict=self._strict, input_schema=input_schema))
+
+    def remove_tool(self, name: str) -> None:
+        """Take a tool out. Raises KeyError when there is none of that name."""
+        self._tools.remove(name)
+
+    # ---- resources
+
+    def resource(
+        self,
+        uri: str,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        list: Callable[..., Any] | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> Callable[[F], F]:
+        """Register a function as a resource, or as a family of them: `@server.resource(uri)`. See `add_resource`."""
+        if callable(uri):
+            raise RegistrationError(f'write @server.resource("scheme://...") above {name_of(uri)}: a resource needs a URI')
+        options: dict[str, Any] = {**locals()}
+        del options["uri"]
+        return self._decorated(functools.partial(self.add_resource, uri), None, options)
+
+    def add_resource(
+        self,
+        uri: str,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        list: Callable[..., Any] | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        """Register `fn` as the resource `uri`, or, where that is an RFC 6570 template, as the family of resources that match.
+
+        A family's function is called with the template's variables, and `list` gives the URIs (or `Resource`s) that exist.
+        What the function returns is the content: text, bytes, Image/Audio/File, `ResourceContents`, or any JSON value; None
+        means that there is nothing there. Raises RegistrationError.
+        """
+        name = name or name_of(fn)
+        description = description or describe(fn)[0] or None
+        pictures = [*icons] if icons else None
+        if "{" in uri:
+            template = ResourceTemplate(uri, name, title, description, mime_type, icons=pictures, meta=meta)
+            self._resources.templates.add(uri, TemplateEntry(fn, template, list))
+            return
+        if list is not None:
+            raise RegistrationError(f"{uri!r} is one resource; list= is for templates")
+        resource = Resource(uri, name, title, description, mime_type, size, icons=pictures, meta=meta)
+        self._resources.fixed.add(uri, ResourceEntry(fn, resource))
+
+    def remove_resource(self, uri: str) -> None:
+        """Take a resource or template out. Raises KeyError when there is none of that URI."""
+        (self._resources.templates if "{" in uri else self._resources.fixed).remove(uri)
+
+    # ---- prompts and completion
+
+    def prompt(
+        self,
+        fn: F | None = None,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> Any:
+        """Register a function as a prompt; use it as `@server.prompt` or `@server.prompt(...)`. See `add_prompt`."""
+        options: dict[str, Any] = {**locals()}
+        return self._decorated(self.add_prompt, fn, options)
+
+    def add_prompt(
+        self,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> None:
+        """Register `fn` as a prompt; its parameters are the prompt's arguments.
+
+        It returns a text (one user message), a `Message`, content, or a list of these. Raises RegistrationError.
+        """
+        name = name or name_of(fn)
+        description = description or describe(fn)[0] or None
+        definition = Prompt(name, title, description, icons=list(icons) if icons else None, meta=meta)
+        self._prompts.prompts.add(name, PromptEntry(fn, definition))
+
+    def remove_prompt(self, name: str) -> None:
+        """Take a prompt out. Raises KeyError when there is none of that name."""
+        self._prompts.prompts.remove(name)
+
+    def completion(self, reference: str, argument: str) -> Callable[[F], F]:
+        """Register a function that completes one argument: `@server.completion("prompt or uri template", "argument")`."""
+
+        def register(fn: F) -> F:
+            self.add_completion(reference, argument, fn)
+            return fn
+
+        return register
+
+    def add_completion(self, reference: str, argument: str, fn: Callable[..., Any]) -> None:
+        """Complete `argument` of the prompt or resource template `reference` with `fn`.
+
+        `fn` takes the text so far, and with a second parameter the dict of the arguments filled in already; it returns texts,
+        best first. Raises RegistrationError.
+        """
+        self._completions.add(reference, argument, fn)
+        self._changed()
+
+    # ---- running
+
+    def run(self, transport: str = "stdio", *, descriptors: Descriptors | None = None) -> None:
+        """Serve on standard input and output until the client is gone; returns when everything has ended.
+
+        Standard output belongs to the protocol from then on: what is printed goes to standard error (STDIO-2). A launcher that
+        took the descriptors over before it imported the server hands them in. Raises ValueError for a transport that is none,
+        and what the lifespan raises.
+        """
+        if transport != "stdio":
+            raise ValueError(f"transport {transport!r} is not served; this release has 'stdio'")
+        from ..transport import stdio
+
+        stdio.run_loop(self._serve_stdio(descriptors or stdio.take_over()))
+
+    async def _serve_stdio(self, descriptors: Descriptors) -> None:
+        from ..transport import stdio
+
+        await self._life.enter()
+        try:
+            await stdio.serve(self._connection, descriptors, self.limits)
+        finally:
+            await self._life.leave()
+
+    async def __mcp_connect__(self, make: Callable[[Channel], Connection]) -> Connection:
+        """Join `make`'s connection to a new conversation in this process; closing its channel ends that.
+
+        This is what `Client(server)` asks for. Raises what the lifespan raises.
+        """
+        await self._life.enter()
+        near, _ = connect(make, self._connection, self._life.leave, self.limits.grace)
+        return near
+
+    def _connection(self, channel: Channel) -> Connection:
+        session, engine = new_session(), self._engine
+        return Connection(
+            channel,
+            serve=functools.partial(engine.serve, session),
+            notice=functools.partial(engine.notice, session),
+            limits=self.limits,
+            name="client",
+        )
+
+    # ---- what is offered
+
+    def _decorated(self, add: Callable[..., Any], fn: Any, options: dict[str, Any]) -> Any:
+        options = {key: value for key, value in options.items() if key not in ("self", "fn")}
+
+        def register(fn: F) -> F:
+            add(fn, **options)
+            return fn
+
+        return register if fn is None else register(fn)
+
+    def _changed(self) -> None:
+        """Build the routes anew for what is registered now."""
+        handlers: dict[str, Handler] = {}
+        offer = ServerCapabilities(logging={})
+        if len(self._tools):
+            offer.tools = ToolsCapability()
+            handlers["tools/list"] = self._list_tools
+            handlers["tools/call"] = self._call_tool
+        if len(self._resources.fixed) or len(self._resources.templates):
+            offer.resources = ResourcesCapability()
+            handlers["resources/list"] = self._resources.list
+            handlers["resources/templates/list"] = self._resources.list_templates
+            handlers["resources/read"] = self._resources.read
+        if len(self._prompts.prompts):
+            offer.prompts = PromptsCapability()
+            handlers["prompts/list"] = self._prompts.list
+            handlers["prompts/get"] = self._prompts.get
+        if len(self._completions):
+            offer.completions = {}
+            handlers["completion/complete"] = self._completions.complete
+        self._engine.set_routes(handlers, offer, self._middleware)
+
+    async def _call_tool(self, params: CallToolParams, context: Context) -> Result:
+        tool = self._tools.entries.get(params.name)
+        if tool is None:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name}")
+        return await tool.call(params, context)
+
+    async def _list_tools(self, params: PaginatedParams, context: Context) -> Any:
+        if self._middleware:
+            return self._tools_page(params.cursor)
+        wire = context.peer.wire
+
+        def make() -> ListToolsResult:
+            page = self._tools_page(params.cursor)
+            wire.stamp(page, self._engine.stamp)
+            return page
+
+        return self._tools.encoded(wire.era, params.cursor, make)
+
+    def _tools_page(self, cursor: str | None) -> ListToolsResult:
+        entries, following = self._tools.page(cursor, self._page_size)
+        return ListToolsResult([entry.definition for entry in entries], next_cursor=following, cache_scope="public")
+
+
+def _check_tool_name(name: str) -> None:
+    if not _TOOL_NAME.fullmatch(name):
+        raise RegistrationError(f"tool name {name!r}: use 1 to 128 of A-Z a-z 0-9 _ - . (TOOL-2)")
+    if len(name) > 64:
+        warnings.warn(f"tool name {name!r} is longer than 64 characters, which many clients refuse", stacklevel=4)

@@ -1,0 +1,105 @@
+"""Daemon threads on which `def` handlers run, so that none of them can freeze the loop or hold up the end of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+_Job = tuple[contextvars.Context, Callable[..., Any], tuple[Any, ...], asyncio.Future[Any]]
+
+GROW_AFTER = 0.001
+"""Seconds that work may lie before another thread is started for it: short calls do better on few threads."""
+
+
+class Threads:
+    """At most `limit` threads that work for one loop; what comes on top waits its turn (limit `threads`).
+
+    None of them is ever joined: a blocked one cannot hold up a shutdown.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._started = 0
+        self._idle = 0
+        self._growing = False
+        self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._woken = False
+
+    async def run(self, function: Callable[..., Any], *values: Any) -> Any:
+        """Call `function(*values)` on a thread, in a copy of the caller's context, and return or raise what it does.
+
+        When the caller is cancelled the thread goes on and its result is dropped: Python cannot stop a thread.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._jobs.put((contextvars.copy_context(), function, values, future))
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            elif not self._started:
+                self._start()
+            elif not self._growing and self._started < self._limit:
+                self._growing = True
+                self._loop.call_later(GROW_AFTER, self._grow)
+        return await future
+
+    def close(self) -> None:
+        """Let the threads end as soon as they have nothing to do."""
+        with self._lock:
+            self._limit = 0
+            for _ in range(self._started):
+                self._jobs.put(None)
+
+    def _start(self) -> None:
+        self._started += 1
+        threading.Thread(target=self._work, name="jackfield-handler", daemon=True).start()
+
+    def _grow(self) -> None:
+        self._growing = False
+        with self._lock:
+            for _ in range(min(self._jobs.qsize() - self._idle, self._limit - self._started)):
+                self._start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                with self._lock:
+                    self._idle += 1
+                job = self._jobs.get()
+            if job is None:
+                return
+            context, function, values, future = job
+            value, error = None, None
+            try:
+                value = context.run(function, *values)
+            except BaseException as fault:
+                error = fault
+            self._done.append((future, value, error))
+            del job, context, function, values, future, value, error  # nothing of a call outlives it in an idle thread
+            if not self._woken:
+                self._woken = True
+                with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits for the result
+                    self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._woken = False
+        while self._done:
+            future, value, error = self._done.popleft()
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(value)
+            elif isinstance(error, StopIteration):
+                future.set_exception(RuntimeError("a handler raised StopIteration"))  # a future cannot carry it
+            else:
+                future.set_exception(error)

@@ -1,0 +1,220 @@
+"""What a server sends of its own accord, and who hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from jackfield.client.client import Client
+from jackfield.client.incoming import BACKLOG
+from tests.client.fakes import Fake, legacy, modern, text_result
+
+
+def log_message(n: int, level: str = "info") -> dict[str, Any]:
+    return {"method": "notifications/message", "params": {"level": level, "logger": "l", "data": n}}
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+async def test_log_messages(make: Any) -> None:
+    """Log messages go to `on_log` with level, logger and data (LOG-1); a level that there is not goes nowhere."""
+    heard: list[Any] = []
+    server: Fake = make()
+    async with Client(server, on_log=lambda *values: heard.append(values)):
+        server.notify("notifications/message", {"level": "alert", "data": {"a": [1]}, "logger": "x"})
+        server.notify("notifications/message", {"level": "debug", "data": None})
+        server.notify("notifications/message", {"level": "loud", "data": 1})
+        server.notify("notifications/message", {"level": "info"})
+    assert heard == [("alert", "x", {"a": [1]}), ("debug", None, None)]
+
+
+async def test_modern_server_is_asked_for_logs() -> None:
+    """With `on_log` each modern request asks for messages from `info` on, as a legacy server sends by itself (LOG-2)."""
+    server = modern(tools__call=text_result(""))
+    async with Client(server, on_log=print) as client:
+        await client.call_tool("a")
+    assert server.asked("tools/call")[0]["_meta"]["io.modelcontextprotocol/logLevel"] == "info"
+
+
+async def test_lists_that_changed() -> None:
+    """Changed lists are told by kind (TOOL-11)."""
+    heard: list[str] = []
+    server = legacy()
+    async with Client(server, on_list_changed=heard.append):
+        for kind in ("tools", "resources", "prompts"):
+            server.notify(f"notifications/{kind}/list_changed")
+    assert heard == ["tools", "resources", "prompts"]
+
+
+async def test_all_other_notifications() -> None:
+    """What no other callback took goes to `on_notification`, known or not; params that are no object go nowhere."""
+    heard: list[Any] = []
+    server = legacy()
+    async with Client(server, on_notification=lambda *values: heard.append(values)) as client:
+        server.notify("notifications/resources/updated", {"uri": "a:b"})
+        server.notify("notifications/of/the/future", {"x": 1})
+        server.notify("notifications/message", {"level": "info", "data": 1})
+        server.notify("notifications/tools/list_changed")
+        server.say(b'{"jsonrpc":"2.0","method":"x","params":[1]}')
+        await client.ping()
+    assert [method for method, _ in heard] == [
+        "notifications/resources/updated",
+        "notifications/of/the/future",
+        "notifications/message",
+        "notifications/tools/list_changed",
+    ]
+    assert heard[0][1] == {"uri": "a:b"}
+
+
+async def test_without_callbacks() -> None:
+    """Without callbacks every notification is ignored quietly (F34)."""
+    server = legacy()
+    async with Client(server) as client:
+        for method in ("notifications/message", "notifications/tools/list_changed", "x", "notifications/cancelled"):
+            server.notify(method, {"requestId": 99})
+        await client.ping()
+
+
+@pytest.mark.parametrize("level", ["plain", "async", "broken", "broken async"])
+async def test_flood(level: str) -> None:
+    """Ten thousand log and a thousand progress notifications before a result cost neither the result nor memory (F45)."""
+    release = asyncio.Event()
+    heard: list[Any] = []
+
+    def listen(*values: Any) -> None:
+        heard.append(values)
+        if level == "broken":
+            raise ValueError
+
+    async def listen_slowly(*values: Any) -> None:
+        heard.append(values)
+        await release.wait()
+        if level == "broken async":
+            raise ValueError
+
+    def work(message: dict[str, Any]) -> Any:
+        for n in range(10_000):
+            server.say(log_message(n))
+        token = message["params"]["_meta"]["progressToken"]
+        for n in range(1000):
+            server.notify("notifications/progress", {"progressToken": token, "progress": n})
+        return text_result("done")
+
+    callback = listen_slowly if "async" in level else listen
+    server = modern(tools__call=work)
+    logging.getLogger("jackfield").disabled = True
+    try:
+        async with Client(server, on_log=callback) as client:
+            assert (await client.call_tool("a", progress=callback)).text == "done"
+            if callback is listen:
+                assert len(heard) == 11_000
+                return
+            await asyncio.sleep(0)
+            assert len(heard) == 2  # one of each kind runs
+            release.set()
+            while len(heard) < 2 * BACKLOG:
+                await asyncio.sleep(0)
+            assert heard[BACKLOG - 1] or True
+            assert ("info", "l", 9999) in heard  # the newest are kept
+            assert (999, None, None) in heard
+            assert len(heard) <= 2 * (BACKLOG + 1)
+    finally:
+        logging.getLogger("jackfield").disabled = False
+
+
+async def test_flood_without_a_callback() -> None:
+    """The same flood with nobody listening (F45)."""
+
+    def work(message: dict[str, Any]) -> Any:
+        for n in range(10_000):
+            server.say(log_message(n))
+        return text_result("done")
+
+    server = modern(tools__call=work)
+    async with Client(server) as client:
+        assert (await client.call_tool("a")).text == "done"
+
+
+async def test_handler_that_calls_the_server() -> None:
+    """A handler of a changed list may ask for the list during a call: the reader never waits for it (F44)."""
+    listed: list[str] = []
+    done = asyncio.Event()
+
+    async def changed(kind: str) -> None:
+        listed.extend([tool.name for tool in await client.list_tools()])
+        done.set()
+
+    def work(message: dict[str, Any]) -> Any:
+        server.notify("notifications/tools/list_changed")
+        return Fake.SILENT
+
+    server = legacy(tools__call=work, tools__list={"tools": [{"name": "new", "inputSchema": {"type": "object"}}]})
+    async with Client(server, on_list_changed=changed) as client:
+        call = asyncio.create_task(client.call_tool("a"))
+        await done.wait()
+        server.say(
+            {"id": next(m["id"] for m in server.heard if m["method"] == "tools/call"), "result": text_result("b")}
+        )
+        assert (await call).text == "b"
+    assert listed == ["new"]
+
+
+async def test_handler_that_closes_the_client() -> None:
+    """A handler may close its own client; what waited in its queue is dropped."""
+    closed = asyncio.Event()
+
+    async def changed(kind: str) -> None:
+        await client.close()
+        closed.set()
+
+    server = legacy()
+    client = Client(server, on_list_changed=changed)
+    await client.connect()
+    server.notify("notifications/tools/list_changed")
+    server.notify("notifications/prompts/list_changed")
+    await closed.wait()
+    assert server.ends == 1
+
+
+async def test_close_stops_a_handler() -> None:
+    """A handler that runs when the client is closed is cancelled."""
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def changed(kind: str) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    server = legacy()
+    async with Client(server, on_list_changed=changed):
+        server.notify("notifications/tools/list_changed")
+        await begun.wait()
+    await stopped.wait()
+
+
+async def test_legacy_servers_requests() -> None:
+    """A legacy server's ping is answered, with its own id; what was not declared is -32601 (LIFE-6, F34)."""
+    server = legacy()
+    async with Client(server):
+        for id, method in ((0, "ping"), ("s", "ping"), (5, "sampling/createMessage"), (6, "roots/list"), (7, "x\x1b")):
+            server.say({"id": id, "method": method, "params": {}})
+        await server.until(lambda: len([m for m in server.heard if "method" not in m]) == 5)
+    answers = {message["id"]: message for message in server.heard if "method" not in message}
+    assert answers[0]["result"] == answers["s"]["result"] == {}
+    assert [answers[id]["error"]["code"] for id in (5, 6, 7)] == [-32601] * 3
+
+
+async def test_modern_servers_requests(caplog: pytest.LogCaptureFixture) -> None:
+    """On the modern wire a client never answers: a request is reported and dropped (STDIO-3, BASE-6)."""
+    server = modern(tools__call=text_result("hi"))
+    async with Client(server) as client:
+        for id in range(3):
+            server.say({"id": id, "method": "ping"})
+        await asyncio.sleep(0)
+        await client.call_tool("a")
+    assert all("method" in message for message in server.heard)
+    assert "fake sent a request (ping)" in caplog.text

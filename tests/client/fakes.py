@@ -56,18 +56,20 @@ class Fake:
         self.heard: list[dict[str, Any]] = []
         self.starts = 0
         self.ends = 0
+        self._open = False
         self.connection: Connection | None = None
         self._waiting: list[tuple[Callable[[], bool], asyncio.Event]] = []
 
     async def __mcp_connect__(self, make: Callable[[Channel], Connection]) -> Connection:
         self.starts += 1
+        self._open = True
         self.connection = make(self)
         return self.connection
 
     # ---- the channel that the client writes to
 
     def write(self, frame: bytes) -> None:
-        message = msgspec.json.decode(frame)
+        message = msgspec.json.decode(frame) if frame else {}
         self.heard.append(message)
         for reached, event in self._waiting:
             if reached():
@@ -79,7 +81,8 @@ class Fake:
         pass
 
     def close(self) -> None:
-        self.ends += 1
+        self.ends += self._open
+        self._open = False
 
     # ---- the server's side
 

@@ -22,7 +22,7 @@ from jackfield.protocol.types import (
     TextContent,
     UnknownContent,
 )
-from tests.client.fakes import Fake, Fault, legacy, modern, text_result
+from tests.client.fakes import INITIALIZED, Fake, Fault, legacy, modern, text_result
 
 BOTH = pytest.mark.parametrize("make", [modern, legacy])
 META = "io.modelcontextprotocol/"
@@ -227,6 +227,16 @@ async def test_error_results_are_not_checked() -> None:
         assert (await client.call_tool("count")).structured_content == {"why": "x"}
 
 
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])
+async def test_older_revisions_have_no_output_schemas(revision: str) -> None:
+    """Where the revision has no structured content a schema that is listed all the same asks for nothing (TOOL-4)."""
+    server = with_schema(text_result("3"))
+    server.answers["initialize"] = INITIALIZED | {"protocolVersion": revision}
+    async with Client(server, mode=revision) as client:
+        await client.list_tools()
+        assert (await client.call_tool("count")).text == "3"
+
+
 async def test_schema_is_forgotten_when_the_list_changes() -> None:
     """After list_changed the old schema says nothing any more."""
     server = with_schema(text_result("3"))
@@ -236,9 +246,10 @@ async def test_schema_is_forgotten_when_the_list_changes() -> None:
         assert (await client.call_tool("count")).text == "3"
 
 
-async def test_schema_that_is_none(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("schema", [{"$ref": "https://example.com/schema.json"}, {"type": "objekt"}])
+async def test_schema_that_is_none(schema: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     """A schema that cannot be used leaves the tool usable, and is reported once (JS-2)."""
-    async with Client(with_schema(text_result("3"), {"$ref": "https://example.com/schema.json"})) as client:
+    async with Client(with_schema(text_result("3"), schema)) as client:
         await client.list_tools()
         for _ in range(2):
             assert (await client.call_tool("count")).text == "3"

@@ -55,7 +55,7 @@ async def pid_of(client: Client) -> int:
 
 
 async def test_calls_fail_when_the_server_dies() -> None:
-    """Three calls under way fail at once with the exit code and the last words when one of them kills the server (F11)."""
+    """Three calls fail at once with the exit code and the last words when one of them kills the server (F11)."""
     async with Client(real()) as client:
         calls = [client.call_tool(name) for name in ("wait", "wait", "die")]
         for fault in await asyncio.gather(*calls, return_exceptions=True):
@@ -88,7 +88,7 @@ async def test_next_call_connects_anew() -> None:
 
 
 async def test_one_attempt_for_all_callers() -> None:
-    """Callers who meet a lost connection wait for the same attempt; if one of them gives up the others do not notice."""
+    """Callers who meet a lost connection wait for the same attempt; if one gives up the others do not notice."""
     server = modern(tools__call=text_result("hi"))
     async with Client(server) as client:
         assert server.connection is not None
@@ -131,7 +131,7 @@ async def test_server_that_became_another() -> None:
 
 
 async def test_log_level_survives_a_reconnect() -> None:
-    """The new process of a legacy server is told the level that was set; if it refuses, the client works all the same."""
+    """The new process of a legacy server is told the level that was set; a refusal does no harm."""
     server = legacy(logging__setLevel={})
     async with Client(server) as client:
         await client.set_log_level("error")

@@ -64,7 +64,7 @@ NO_MODERN_ANSWER = {
 async def test_any_other_answer_leads_to_initialize(answer: Any) -> None:
     """Whatever a legacy server answers to the probe, the handshake follows at once (ERA-S1, ERA-S2, F35)."""
     server = legacy(server__discover=answer)
-    async with Client(server) as client:
+    async with Client(server, limits=Limits(probe=3600)) as client:  # so that silence cannot be what leads there
         assert client.revision == "2025-11-25"
         assert client.server == Implementation("fake", "1")
         assert client.instructions == "Be kind."

@@ -159,6 +159,14 @@ class TestSchema:
         assert "$.n" in refused(fn, '{"n": 5}')
         assert "$.s" in refused(fn, '{"n": 1, "s": "abc"}')
 
+    def test_two_parameters_with_one_name_on_the_wire(self):
+        """Names on the wire must differ."""
+
+        def fn(a: int = 1, b: int = msgspec.field(default=2, name="a")) -> None: ...
+
+        with pytest.raises(RegistrationError, match="fn: "):
+            built(fn)
+
     def test_a_parameter_keeps_its_name(self):
         """A name such as `from_` is not changed."""
 
@@ -278,6 +286,14 @@ class TestText:
 
         assert refused(fn, msgspec.json.encode({"l": text}).decode()).startswith("$.l: ")
 
+    def test_text_that_is_nested_too_deeply(self):
+        """Text whose JSON is nested deeper than a message may be is not decoded."""
+
+        def fn(l: list[Any]) -> None: ...  # noqa: E741
+
+        assert refused(fn, msgspec.json.encode({"l": "[" * 65 + "]" * 65}).decode()).startswith("$.l: ")
+        assert taken(fn, msgspec.json.encode({"l": "[" * 64 + "]" * 64}).decode())
+
     def test_text_inside_values_is_not_opened(self):
         """Only a parameter itself is opened, not what lies deeper."""
 
@@ -308,7 +324,7 @@ class TestRepair:
         def fn(a: int, b: str, c: list[int], d: int, e: int, f: int, g: int, h: int) -> None: ...
 
         said = refused(fn, '{"a": "x", "b": [1], "c": [1, "y"], "d": 1, "e": 1, "f": 1, "g": 1}')
-        for path in ("$.a", "$.b", "$.c[1]", "$.h"):
+        for path in ("$.a", "$.b", "$.c[1]", '"h"'):
             assert path in said
         assert "$.d" not in said
 
@@ -355,6 +371,18 @@ class TestRepair:
         def fn(e: list[Even]) -> None: ...
 
         assert refused(fn, '{"e": [{"n": 2}, {"n": 3}]}') == "$.e[1]: n must be even"
+
+    def test_schema_over_a_limit(self):
+        """Where the schema is too large to be checked, the error is what decoding said."""
+
+        deep: Any = int
+        for _ in range(100):
+            deep = list[deep]
+
+        def fn(v: Any) -> None: ...
+
+        fn.__annotations__["v"] = deep
+        assert refused(fn, '{"v": [1]}') == "$.v[0]: Expected `array`, got `int`"
 
     def test_mending_alternatives_costs_their_number(self):
         """Deep values under recursive alternatives are mended in linear time."""

@@ -108,7 +108,8 @@ async def test_an_unknown_plan_is_not_found(client: Client, tmp_path: Path, uri:
     (tmp_path / "escape.json").write_text("{}", encoding="utf-8")
     with pytest.raises(PeerError) as caught:
         await client.read_resource(uri)
-    assert caught.value.code in (-32002, -32602)
+    assert caught.value.code == (-32602 if client.revision == "2026-07-28" else -32002)
+    assert caught.value.data == {"uri": uri}
 
 
 @pytest.mark.parametrize(

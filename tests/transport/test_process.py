@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackfield.protocol.errors import ConnectionClosed, RegistrationError
+from jackfield.protocol.errors import ConnectionClosed, RegistrationError, RequestTimeout
 from jackfield.protocol.limits import Limits
 from jackfield.transport.connection import Connection
 from jackfield.transport.process import Child, Stdio, start
@@ -398,6 +398,23 @@ async def test_input_that_the_server_closed() -> None:
             await asyncio.sleep(0.01)
         with pytest.raises(ConnectionClosed, match="closed its standard input"):
             await calls[0]
+
+
+async def test_answers_are_read_while_requests_wait() -> None:
+    """A server that reads on only when its answer was taken gets on, however much waits to be sent to it."""
+    async with running(script("answer(message, 'z' * 300_000)"), Limits(outgoing=1000)) as child:
+        answers = await asyncio.gather(*[ask(child, "a", {"big": "y" * 300_000}) for _ in range(8)])
+    assert [len(answer) for answer in answers] == [300_000] * 8
+
+
+async def test_server_that_does_not_read() -> None:
+    """A server that stopped reading does not outlast the time of a call that was not even sent whole (CAN-5)."""
+    async with running(Stdio(sys.executable, "-c", "import time; time.sleep(600)"), QUICK) as child:
+        connection = child.connection
+        big = {"big": "x" * 3_000_000}
+        calls = [connection.request(id, "a", big, timeout=0.05) for id in (1, 2)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [RequestTimeout] * 2
 
 
 def test_repr_keeps_secrets() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -10,7 +12,7 @@ import threading
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from ..transport import stdio
 
@@ -20,7 +22,7 @@ class TargetError(Exception):
 
 
 def run_target(target: str) -> int:
-    """Serve `target` until its client is gone. Returns the exit code: 0, or 3 where it could not be served.
+    """Serve `target` until its client is gone. Returns the exit code: 0, 2 for no target, 3 where it cannot be served.
 
     The protocol's descriptors are taken over before anything of the target is imported, so that nothing it prints can
     reach them.
@@ -33,14 +35,24 @@ def run_target(target: str) -> int:
     except TargetError as fault:
         print(f"jackfield: {fault}", file=sys.stderr)
         code = 2
+    except KeyboardInterrupt:  # the second one; the first ends the server cleanly
+        code = 130
     except Exception as fault:
         traceback.print_exc()
         print(f"jackfield: {target} could not be served: {fault}", file=sys.stderr)
         code = 3
     if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
-        sys.stderr.flush()
-        os._exit(code)  # a thread of the target's own would keep the process alive for ever
+        _leave(code)
     return code
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process as an ordinary exit does, but for threads: one of the target's could keep it alive for ever."""
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - there is no public way, and what it does must be done
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # None, gone or closed
+            stream.flush()
+    os._exit(code)
 
 
 def load(target: str) -> Any:
@@ -56,7 +68,7 @@ def load(target: str) -> Any:
         try:
             module = importlib.import_module(place)
         except ModuleNotFoundError as missing:
-            if missing.name is None or not place.startswith(missing.name):
+            if not f"{place}.".startswith(f"{missing.name}."):
                 raise
             raise TargetError(f"there is no module {place!r}") from None
     else:
@@ -77,11 +89,13 @@ def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise TargetError(f"there is no file {path}")
     sys.path.insert(0, str(path.resolve().parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # A file may be called as a module that others have imported already; those must keep theirs.
+    name = path.stem if path.stem not in sys.modules else f"jackfield_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

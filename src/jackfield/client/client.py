@@ -49,6 +49,7 @@ from ..transport.process import Stdio
 from .era import Plan, agree, wanted_by
 from .incoming import Callbacks, Incoming, OnListChanged, OnLog, OnNotification, OnProgress
 from .link import Connectable, check, label_of
+from .outputs import Outputs
 from .session import CALL, Asking, Hello, Session
 from .values import as_text, encode_object
 
@@ -117,7 +118,7 @@ class Client:
         self._wants_logs = on_log is not None
         self._incoming = Incoming(Callbacks(on_log, on_list_changed, on_notification), self._forget)
         self._plan = Plan(self._target, mode, Hello(info or _ANONYMOUS, ClientCapabilities()), self._make, limits)
-        self._outputs: dict[str, dict[str, Any]] = {}
+        self._outputs = Outputs(limits)
         self._session: Session | None = None
         self._begun = False
         self._closed = False
@@ -292,8 +293,8 @@ class Client:
             asking = self._ask(timeout, progress, meta)
         call = _Call(name, encode_object({} if arguments is None else arguments, f"the arguments of {name!r}"))
         result: CallToolResult = await session.request(CALL, call, asking)
-        if name in self._outputs and not result.is_error:
-            self._check_output(name, result)
+        if session.revision.output_schema is not None:
+            self._outputs.check(name, result)
         return result
 
     async def list_tools(self) -> list[Tool]:
@@ -302,11 +303,8 @@ class Client:
 
     async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
         """One page of the tools; `next_cursor` of the result leads to the next (PAG-2)."""
-        page = await self._page(_LIST_TOOLS, cursor)
-        for tool in page.tools:
-            self._outputs.pop(tool.name, None)
-            if tool.output_schema is not None:
-                self._outputs[tool.name] = tool.output_schema
+        page: ListToolsResult = await self._page(_LIST_TOOLS, cursor)
+        self._outputs.learn(page.tools)
         return page
 
     # ---- resources
@@ -437,9 +435,6 @@ class Client:
         )
         raise LimitExceeded(text, "pages")
 
-    def _check_output(self, name: str, result: CallToolResult) -> None:
-        pass
-
     def _forget(self, kind: str) -> None:
         if kind == "tools":
-            self._outputs.clear()
+            self._outputs.forget()

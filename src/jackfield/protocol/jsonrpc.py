@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import accumulate
 from typing import Any, Final, cast
@@ -171,6 +170,8 @@ def repeats_key(text: bytes | Raw) -> bool:
     def keep(found: list[tuple[str, Any]]) -> None:
         pairs[:] = found  # the outermost object is the last one to be closed
 
+    import json  # not at the top: it is needed for odd frames alone
+
     json.loads(text, object_pairs_hook=keep, parse_int=str)
     return len(pairs) != len(dict(pairs))
 
@@ -231,6 +232,8 @@ def _refuse(frame: bytes, code: int, message: str) -> FrameError:
 
 def _look_for_id(frame: bytes) -> tuple[object, bool]:
     """The id, and whether there is a method, in a frame that the strict decoder stops at (half a surrogate, NaN)."""
+    import json
+
     try:
         found: object = json.loads(frame, parse_int=_integer)
     except (ValueError, RecursionError):

@@ -18,8 +18,7 @@ from .errors import (
 from .revisions import Revision
 from .types.base import CacheableResult, Result
 from .types.lifecycle import Implementation
-from .types.prompts import Prompt
-from .types.tools import Tool
+from .types.offers import Prompt, Tool
 
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Annotated, Any, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Raw
@@ -22,6 +22,9 @@ from .records import is_native
 from .schemas import Json, rooted, schemas_of
 from .signature import EMPTY, FACTORIES, Parameter, evaluated, name_of, parameters_of
 from .typeschema import TypeMap, unproxy, widened
+
+if TYPE_CHECKING:
+    from ..protocol.schema import Schema
 
 _SHAPES = ((list, "array"), (str, "string"), (bool, "boolean"))
 _DATA = (list, dict, set, bytearray, tuple)
@@ -62,19 +65,20 @@ class Arguments:
         self.types = dict(zip(self.names, taken.values(), strict=True))
         self.wires = {name: default.wire or name for name, default in zip(self.names, defaults, strict=True)}
         """The name of each parameter on the wire; a `Field(alias=...)` changes it."""
-        self.struct = msgspec.defstruct(
-            "Arguments",
-            [
-                (name, kind, *_struct_default(default))
-                for (name, kind), default in zip(self.types.items(), defaults, strict=True)
-            ],
-            kw_only=True,
-            gc=False,
-            rename=self.wires,
-        )
+        columns = zip(self.names, self.types.values(), map(_struct_default, defaults), strict=True)
+        try:
+            self.struct = msgspec.defstruct(
+                "Arguments",
+                [(name, kind, *default) for name, kind, default in columns],
+                kw_only=True,
+                gc=False,
+                rename=self.wires,
+            )
+        except (TypeError, ValueError) as error:  # Two parameters with one name on the wire.
+            raise RegistrationError(f"{name_of(fn)}: {error}") from error
         self.decode = msgspec.json.Decoder(self.struct, dec_hook=unproxy).decode
         self.schema = self._schema(fn, types, defaults)
-        self._checker: Any = None
+        self._checker: Schema | None = None
 
     def values(self, arguments: Any) -> tuple[_Positional, _Keyword]:
         """What to pass by position and what by keyword, from what `decode` or `repair` returned."""
@@ -111,11 +115,16 @@ class Arguments:
         raise ArgumentsError(self._problems(data) or [mending.placed(error)]) from None
 
     def _problems(self, data: bytes) -> list[str]:
-        if self._checker is None:
-            from ..protocol.schema import Schema
+        """Every fault that the schema finds: msgspec tells only its first."""
+        from ..protocol.schema import InvalidSchema, Schema
 
-            self._checker = Schema(self.schema)
-        return [f"{problem.path}: {problem.message}" for problem in self._checker.errors(msgspec.json.decode(data))]
+        try:
+            if self._checker is None:
+                self._checker = Schema(self.schema)
+            found = self._checker.errors(msgspec.json.decode(data))
+        except InvalidSchema:
+            return []  # Types so large that the schema is over a limit: what msgspec said stands alone.
+        return [f"{problem.path}: {problem.message}" for problem in found]
 
     def _schema(self, fn: Callable[..., Any], types: TypeMap, defaults: list[Default]) -> Json:
         try:

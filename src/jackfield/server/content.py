@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import mimetypes
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -32,13 +31,20 @@ class _Data:
     def __init__(
         self, data: bytes | None = None, *, path: str | PathLike[str] | None = None, mime_type: str | None = None
     ) -> None:
-        """Give either `data` or `path`; without `mime_type` it is guessed from the path's ending."""
+        """Give either `data` or `path`; without `mime_type` it is guessed from the path's ending.
+
+        Raises ValueError for both or neither, TypeError for data that is no bytes.
+        """
+        kind = type(self).__name__
         if (data is None) == (path is None):
-            raise ValueError(f"{type(self).__name__} takes either data or path")
+            raise ValueError(f"{kind} takes either data or path")
+        try:
+            self._data = None if data is None else bytes(memoryview(data))
+        except TypeError:
+            wrong = type(data).__name__
+            raise TypeError(f"{kind} takes bytes, not {wrong}; for a file write {kind}(path=...)") from None
         self.path = None if path is None else fspath(path)
-        self._data = data
-        guessed = None if self.path is None else mimetypes.guess_type(self.path)[0]
-        self.mime_type = mime_type or guessed or self.default_type
+        self.mime_type = mime_type or _guessed(self.path) or self.default_type
 
     def read(self) -> bytes:
         """The bytes. Raises OSError when the file cannot be read."""
@@ -52,6 +58,14 @@ class _Data:
         raise NotImplementedError
 
 
+def _guessed(path: str | None) -> str | None:
+    if path is None:
+        return None
+    import mimetypes  # not at the top: few results need it
+
+    return mimetypes.guess_type(path)[0]
+
+
 class Image(_Data):
     """A picture, as content of a tool's result or a prompt's message."""
 
@@ -63,7 +77,7 @@ class Image(_Data):
 
 
 class Audio(_Data):
-    """A sound, as content of a tool's result or a prompt's message (2025-03-26 and later; older peers get a note in text)."""
+    """A sound, as content of a tool's result or a prompt's message; to 2024-11-05 it goes as an embedded resource."""
 
     default_type = "audio/wav"
 
@@ -99,6 +113,9 @@ class File(_Data):
         return EmbeddedResource(resource=resource_contents(uri, self.read(), self.mime_type))
 
 
+_CONTENT = (*BLOCKS, _Data)
+
+
 def is_text(mime_type: str) -> bool:
     """Tell whether content of this media type is text."""
     plain = mime_type.partition(";")[0].strip().lower()
@@ -110,7 +127,7 @@ def is_text(mime_type: str) -> bool:
 
 
 def resource_contents(uri: str, data: bytes | str, mime_type: str | None) -> ResourceContents:
-    """One item of resource contents: a str goes as text; bytes go as text where the type says so and they are UTF-8 (F60)."""
+    """One item of resource contents: str goes as text; bytes too where the type says so and they are UTF-8 (F60)."""
     if isinstance(data, bytes):
         if mime_type is None or not is_text(mime_type):
             return _blob(uri, data, mime_type)
@@ -128,8 +145,8 @@ def _blob(uri: str, data: bytes, mime_type: str | None) -> ResourceContents:
 class ToolResult(Struct, kw_only=True):
     """A tool's result said in full.
 
-    `content` is what a handler could return as content; `structured_content` any JSON value (UNSET: none), checked against the
-    tool's declared output schema; `is_error` marks a failure that the model shall see; `meta` goes out as `_meta`.
+    `content` is what a handler could return as content; `structured_content` any JSON value (UNSET: none), judged by
+    the tool's declared output schema; `is_error` marks a failure that the model shall see; `meta` goes out as `_meta`.
     """
 
     content: Any = None
@@ -141,20 +158,28 @@ class ToolResult(Struct, kw_only=True):
 def to_blocks(value: Any) -> list[Content] | None:
     """Make content blocks of `value`, or None where it is no content but data.
 
-    Content is: a block, Image, Audio, File, and a non-empty list or tuple that holds at least one of these and else only
-    these and texts.
+    Content is: a block, Image, Audio, File, and a list or tuple that holds one of these, and only such and texts.
     """
     if isinstance(value, BLOCKS):
         return [value]
     if isinstance(value, _Data):
         return [value.block()]
     if isinstance(value, list | tuple):
-        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
-        if any(isinstance(item, BLOCKS + (_Data,)) for item in items) and all(
-            isinstance(item, BLOCKS + (_Data, str)) for item in items
+        items = cast("Sequence[Any]", value)
+        if any(isinstance(item, _CONTENT) for item in items) and all(
+            isinstance(item, (*_CONTENT, str)) for item in items
         ):
             return list(content_blocks(items))
     return None
+
+
+def reads_files(value: Any) -> bool:
+    """Tell whether making blocks of `value` reads files, which may be slow."""
+    if isinstance(value, ToolResult):
+        return reads_files(value.content)
+    if isinstance(value, list | tuple):
+        return any(map(reads_files, value))  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(value, _Data) and value.path is not None
 
 
 def content_blocks(items: Any) -> Iterable[Content]:
@@ -171,8 +196,7 @@ def content_blocks(items: Any) -> Iterable[Content]:
     if isinstance(items, _Data):
         return [items.block()]
     if isinstance(items, list | tuple):
-        found: Sequence[Any] = items  # pyright: ignore[reportUnknownVariableType]
-        return [block for item in found for block in content_blocks(item)]
+        return [block for item in cast("Sequence[Any]", items) for block in content_blocks(item)]
     raise TypeError(
         f"{type(items).__name__} is no content; give text, Image, Audio, File, ResourceLink or a content block"
     )

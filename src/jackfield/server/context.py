@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from ..protocol.jsonrpc import Id
 from ..protocol.types import LOG_LEVELS, ClientCapabilities, Implementation, LogLevel, LogParams, ProgressParams
 from .peer import Link, Peer
+from .returns import to_json
 from .threads import Threads
 
 if TYPE_CHECKING:
     from .engine import Engine
+
+_log = logging.getLogger("jackfield")
 
 _RANK = {level: rank for rank, level in enumerate(LOG_LEVELS)}
 
@@ -27,7 +33,7 @@ class Context(Struct, eq=False):
     _link: Link
     _engine: Engine
     _token: Id | None = None
-    _progress: float | None = None
+    _progress: float = -math.inf
     over: bool = False
     """True once the request was answered: nothing more is sent for it (PRG-2)."""
 
@@ -58,7 +64,7 @@ class Context(Struct, eq=False):
 
     @property
     def cancelled(self) -> bool:
-        """True as soon as nobody waits for the answer any more; for `def` handlers, which cannot be interrupted, to look at."""
+        """True as soon as nobody waits for the answer any more: for `def` handlers, that nothing interrupts, to ask."""
         return self.over or not self._link.serving(self.request_id)
 
     @property
@@ -69,21 +75,21 @@ class Context(Struct, eq=False):
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell how far the work is, in any unit; `total` when it is known.
 
-        Sent only when the caller asked for it, and only when `progress` has grown since the last report (PRG-2).
+        Sent only when the caller asked for it and `progress` has grown since the last report (PRG-2).
         """
-        last = self._progress
-        if self._token is None or self.cancelled or (last is not None and progress <= last):
+        if self._token is None or self.cancelled or not self._progress < progress < math.inf:
             return
         self._progress = progress
-        revision = self.peer.revision
-        if revision is not None and not revision.progress_message:
-            message = None
-        params = ProgressParams(progress_token=self._token, progress=progress, total=total, message=message)
+        if total is not None and not math.isfinite(total):
+            total = None
+        text = _readable(message) if message is not None and self.peer.speaks.progress_message else None
+        params = ProgressParams(progress_token=self._token, progress=progress, total=total, message=text)
         await self._link.notify("notifications/progress", params)
 
     async def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message (any JSON value) to the client, where it wants messages of this level (LOG-2, LOG-3).
 
+        Whether it is sent depends on the client, so `data` that is no JSON fails no call: a word on it is sent instead.
         Raises ValueError for a level that is none of LOG_LEVELS.
         """
         if level not in _RANK:
@@ -91,7 +97,12 @@ class Context(Struct, eq=False):
         wanted = self.peer.log_level
         if wanted is None or _RANK[level] < _RANK[wanted] or self.cancelled:
             return
-        await self._link.notify("notifications/message", LogParams(level=level, data=data, logger=logger))
+        try:
+            shown: Any = Raw(to_json(_readable(data) if isinstance(data, str) else data))
+        except (TypeError, ValueError, RecursionError) as fault:
+            _log.warning("%s: a log message is no JSON: %s", self.method, fault)
+            shown = f"(a {type(data).__name__} that is no JSON)"
+        await self._link.notify("notifications/message", LogParams(level=level, data=shown, logger=logger))
 
     async def debug(self, data: Any, *, logger: str | None = None) -> None:
         """Log at level debug."""
@@ -133,8 +144,17 @@ class SyncContext:
         self._context = context
         self._loop = loop
 
-    def _wait(self, coroutine: Any) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+    def _wait(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        try:
+            if _on(self._loop):
+                raise RuntimeError(
+                    "ctx.sync is for `def` handlers, on their threads; in an `async def` await ctx's own methods"
+                )
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:
+            coroutine.close()  # the loop is closed, or is the caller's own
+            raise
+        future.result()
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """See `Context.report_progress`."""
@@ -175,3 +195,15 @@ class SyncContext:
     def emergency(self, data: Any, *, logger: str | None = None) -> None:
         """Log at level emergency."""
         self.log("emergency", data, logger=logger)
+
+
+def _readable(text: str) -> str:
+    """The text without lone surrogates, which names of files may hold and JSON may not."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _on(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

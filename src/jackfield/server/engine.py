@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -16,9 +17,11 @@ from ..protocol.errors import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
     ProtocolError,
+    ToolError,
 )
 from ..protocol.jsonrpc import Answer, Id, Notification, Request, check_members, encode, refusal
 from ..protocol.methods import METHODS, Method
+from ..protocol.printable import printable
 from ..protocol.revisions import MODERN, find, negotiate
 from ..protocol.types import (
     CallToolParams,
@@ -32,14 +35,14 @@ from ..protocol.types import (
     Result,
     ServerCapabilities,
     SetLevelParams,
-    TextContent,
     UnsupportedVersionData,
 )
 from ..protocol.wire import MODERN as MODERN_WIRE
-from ..protocol.wire import Stamp
+from ..protocol.wire import Stamp, fit
 from .context import Context
 from .peer import Link, Peer
 from .threads import Threads
+from .tools import failure
 
 log = logging.getLogger("jackfield")
 
@@ -48,7 +51,9 @@ Handler = Callable[[Any, Context], Awaitable[Result | Raw]]
 
 Next = Callable[[Any, Context], Awaitable[Any]]
 Middleware = Callable[[Any, Context, Next], Awaitable[Any]]
-"""`async def middleware(params, ctx, next)`: sees every request (`ctx.method`), and returns `await next(params, ctx)`, changed or not."""
+"""`async def middleware(params, ctx, next)`: sees every request that has a handler (`ctx.method`), `initialize` too,
+and returns `await next(params, ctx)`, changed or not. To refuse a request it raises ProtocolError, or, around a
+`tools/call`, ToolError, which is answered as the tool's own."""
 
 
 class Route(Struct, frozen=True):
@@ -61,9 +66,9 @@ class Route(Struct, frozen=True):
     """Whether a session may ask it before `initialize`."""
 
 
-# How many bytes of a `tools/call`'s params are neither the name nor the arguments nor `_meta`, by which of the last two are
-# there, in the two usual ways to space JSON. A key given twice takes at least ten bytes more than either, so params of just
-# this size need no search for one (T08).
+# How many bytes of a `tools/call`'s params are neither the name nor the arguments nor `_meta`, by which of the last two
+# are there, in the two usual ways to space JSON. A key given twice takes at least ten bytes more than either, so params
+# of just this size need no search for one (T08).
 _SPARE = {
     (False, False): (len('{"name":""}'), len('{"name": ""}')),
     (True, False): (len('{"name":"","arguments":}'), len('{"name": "", "arguments": }')),
@@ -72,6 +77,7 @@ _SPARE = {
 }
 _decode_params = msgspec.json.Decoder(Params).decode
 _decode_meta = msgspec.json.Decoder(RequestMeta).decode
+_NOT_OURS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 _KNOWN_METAS = 64
 _KNOWN_META_SIZE = 2048
 
@@ -93,7 +99,7 @@ class Engine:
     def set_routes(
         self, handlers: dict[str, Handler], capabilities: ServerCapabilities, middleware: Sequence[Middleware]
     ) -> None:
-        """Serve these methods from now on, besides those that every server has; `middleware` goes around each, first outermost."""
+        """Serve these methods now, and those of every server; `middleware` goes around each, outermost first."""
         self.capabilities = capabilities
         own: dict[str, Handler] = {
             "initialize": self._initialize,
@@ -106,24 +112,26 @@ class Engine:
             row = METHODS[name]
             for wrap in reversed(middleware):
                 handler = _wrapped(wrap, handler)
+            if middleware:
+                handler = _checked(handler)
             routes[name] = Route(row, row.decode_params, handler, name in ("initialize", "ping"))
         self._routes = routes
 
     async def serve(self, session: Peer, request: Request, link: Link) -> bytes:
         """Answer one request of a conversation; `session` is what `initialize` said in it, or will say.
 
-        Whether the request is of the modern era is judged from its own `_meta` first (ERA-V1, ERA-V5). Raises nothing but
-        CancelledError.
+        Whether the request is of the modern era is judged from its own `_meta` first (ERA-V1, ERA-V5). Raises nothing
+        but CancelledError.
         """
-        id, method = request.id, request.method
-        context = None
+        id, method, peer = request.id, request.method, session
+        context = opening = None
         try:
             route = self._routes.get(method)
             try:
                 params = _decode_params(request.params) if route is None else route.decode(request.params)
             except (msgspec.DecodeError, RecursionError) as fault:
-                raise self._misfit(session, request, fault) from None
-            peer, token, meta = session, None, b""
+                raise self._misfit(session, request, route, fault) from None
+            token, meta = None, b""
             if params.meta is not UNSET:
                 meta = bytes(params.meta)
                 known = self._peers.get(meta)
@@ -134,11 +142,10 @@ class Engine:
             if peer.revision is None and (route is None or not route.early):
                 await _initialized(session, method)
             revision = peer.revision
-            if revision is None:
-                if method == "initialize":
-                    session.opening = asyncio.Event()
-            elif route is None or revision.name not in route.row.revisions:
+            if route is None or (revision is not None and revision.name not in route.row.revisions):
                 raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+            if revision is None and method == "initialize":
+                session.opening = opening = asyncio.Event()
             if isinstance(params, CallToolParams):
                 arguments = params.arguments
                 size = len(bytes(request.params)) - len(params.name) - len(meta)
@@ -150,16 +157,15 @@ class Engine:
                 check_members(request.params, "params")
             context = Context(id, method, peer, link, self, token)
             result = await route.handler(params, context)
-        except ProtocolError as error:
-            return refusal(error.code, error.message, id, error.data)
-        except Exception:
-            log.exception("serving %s failed", method)
-            return refusal(INTERNAL_ERROR, f"{method} failed on the server", id)
+        except _NOT_OURS:
+            raise
+        except BaseException as fault:  # SystemExit too: one request's failure ends no server
+            return self._refused(peer, request, fault)
         finally:
             if context is not None:
                 context.over = True
-            if method == "initialize" and session.opening is not None:
-                session.opening.set()
+            if opening is not None:
+                opening.set()
         try:
             if isinstance(result, Result):
                 peer.wire.stamp(result, self.stamp)
@@ -169,22 +175,25 @@ class Engine:
 
     def notice(self, session: Peer, notification: Notification) -> None:
         """Hear a notification; none of those that a client sends needs more than to be heard (F34)."""
-        log.debug("%s from %s", notification.method, session.client.name if session.client else "client")
+        log.debug("notification: %s", printable(notification.method))
 
-    def _misfit(self, session: Peer, request: Request, fault: Exception) -> ProtocolError:
-        """The error for params that do not fit; what `_meta` has to say comes first (META-8)."""
+    def _misfit(self, session: Peer, request: Request, route: Route | None, fault: Exception) -> ProtocolError:
+        """The error for params that do not fit; what `_meta` has to say, and the method, come first (META-8)."""
+        revision = session.revision
         try:
             params = _decode_params(request.params)
             if params.meta is not UNSET:
-                self._read_meta(session, bytes(params.meta))
+                revision = self._read_meta(session, bytes(params.meta))[0].revision
         except ProtocolError as error:
             return error
         except (msgspec.DecodeError, RecursionError):
             pass  # the params are no object at all, which `fault` says too
+        if revision is not None and (route is None or revision.name not in route.row.revisions):
+            return ProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return ProtocolError(INVALID_PARAMS, f"Invalid params for {request.method}: {fault}")
 
     def _read_meta(self, session: Peer, text: bytes) -> tuple[Peer, Id | None]:
-        """The peer that `_meta` describes and the progress token in it; without a version it is the session's (ERA-V1)."""
+        """The peer that `_meta` describes, the session's where it names no version (ERA-V1), and the progress token."""
         try:
             meta = _decode_meta(text)
             check_members(text, "_meta")
@@ -207,17 +216,33 @@ class Engine:
             self._peers[text] = peer  # most clients send the very same `_meta` with each request
         return peer, meta.progress_token
 
+    def _refused(self, peer: Peer, request: Request, fault: BaseException) -> bytes:
+        """Answer a request whose handler raised: a ProtocolError as it is, a ToolError's text, else nothing (O03)."""
+        method = request.method
+        try:
+            if isinstance(fault, ProtocolError):
+                return refusal(fault.code, fault.message, request.id, fault.data)
+            if isinstance(fault, ToolError):  # of a middleware, or a handler that is no tool
+                if method == "tools/call":
+                    return self._tool_failure(peer, request, str(fault))
+                return refusal(INTERNAL_ERROR, str(fault), request.id)
+        except Exception as unencodable:
+            log.error("the error of %s cannot be encoded: %s", method, unencodable)
+        log.error("serving %s failed", method, exc_info=fault)
+        return refusal(INTERNAL_ERROR, f"{method} failed on the server", request.id)
+
     def _unencodable(self, peer: Peer, request: Request, result: object, fault: Exception) -> bytes:
-        """Answer a request whose result no JSON can hold; a tool's caller gets it as the tool's failure."""
+        """Answer a request whose result no JSON can hold; a tool's caller gets it as the tool's failure (F57)."""
         log.error("the result of %s cannot be encoded: %s", request.method, fault)
         if isinstance(result, CallToolResult):
             name = msgspec.json.decode(request.params, type=CallToolParams).name
-            failed = CallToolResult(
-                [TextContent(f"Tool '{name}' gave a result that cannot be sent as JSON")], is_error=True
-            )
-            peer.wire.stamp(failed, self.stamp)
-            return encode(Answer(request.id, failed))
+            return self._tool_failure(peer, request, f"Tool '{name}' gave a result that cannot be sent as JSON")
         return refusal(INTERNAL_ERROR, f"the result of {request.method} cannot be sent as JSON", request.id)
+
+    def _tool_failure(self, peer: Peer, request: Request, text: str) -> bytes:
+        result = failure(text)
+        peer.wire.stamp(result, self.stamp)
+        return encode(Answer(request.id, result))
 
     async def _initialize(self, params: InitializeParams, context: Context) -> Result:
         session = context.peer
@@ -227,7 +252,8 @@ class Engine:
         session.client = params.client_info
         alias = find(params.protocol_version) is revision
         version = params.protocol_version if alias else revision.name
-        return InitializeResult(version, self.capabilities, self.info, self.instructions)
+        offer, info = fit(self.capabilities, revision), fit(self.info, revision)
+        return InitializeResult(version, offer, info, self.instructions)
 
     async def _discover(self, params: Params, context: Context) -> Result:
         versions = [revision.name for revision in MODERN]
@@ -246,6 +272,20 @@ def _wrapped(middleware: Middleware, handler: Handler) -> Handler:
         return await middleware(params, context, handler)
 
     return wrapped
+
+
+def _checked(handler: Handler) -> Handler:
+    """What is outermost where there is middleware, which may return anything, and the same result twice."""
+
+    async def checked(params: Any, context: Context) -> Any:
+        result: Any = await handler(params, context)
+        if isinstance(result, Result):
+            return copy.copy(result)
+        if isinstance(result, Raw):
+            return result
+        raise TypeError(f"a middleware returned {type(result).__name__}; it must return the result that `next` gave it")
+
+    return checked
 
 
 async def _initialized(session: Peer, method: str) -> None:

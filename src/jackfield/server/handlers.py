@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ..protocol.errors import RegistrationError
+from .content import reads_files
 from .context import Context
 from .signature import EMPTY, evaluated, name_of, parameters_of
+
+T = TypeVar("T")
 
 
 class ContextParameter(Struct, frozen=True):
@@ -23,6 +26,8 @@ class ContextParameter(Struct, frozen=True):
 
 def context_parameter(fn: Callable[..., Any]) -> ContextParameter | None:
     """The parameter of `fn` that is annotated with Context, or None. Raises RegistrationError when there are two."""
+    if not callable(fn):
+        raise RegistrationError(f"{fn!r} is no function; a handler must be called")
     found: list[ContextParameter] = []
     for place, parameter in enumerate(parameters_of(fn)):
         if parameter.annotation is EMPTY:
@@ -51,6 +56,11 @@ async def invoke(
     """Call a handler: an async one on the loop, a blocking one on a thread."""
     value = await context.threads.run(_Call(fn, named), *values) if blocking else fn(*values, **named)
     return await value if inspect.isawaitable(value) else value
+
+
+async def converted(convert: Callable[..., T], value: Any, *rest: Any, context: Context) -> T:
+    """`convert(value, *rest)`, on a thread where that reads files: a slow disk must not freeze the server."""
+    return await context.threads.run(convert, value, *rest) if reads_files(value) else convert(value, *rest)
 
 
 class _Call(Struct, frozen=True):

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from .engine import Engine
 from .threads import Threads
+
+log = logging.getLogger("jackfield")
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 """Called with the server; what the context manager yields is `ctx.state`."""
 
 
 class Life:
-    """Counts the conversations of a server. The lifespan is entered and left in one task of its own, whoever comes or goes."""
+    """Counts the conversations of a server; the lifespan is entered and left in one task of its own, whoever comes."""
 
     def __init__(self, server: Any, engine: Engine, lifespan: Lifespan | None, threads: int) -> None:
         self._server = server
         self._engine = engine
-        self._lifespan = lifespan
+        self._lifespan = lifespan or _without
         self._threads = threads
         self._users = 0
         self._task: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[None] | None = None
-        self._stop: asyncio.Event | None = None
+        self._ready: asyncio.Future[None]
+        self._stop: asyncio.Event
 
     async def enter(self) -> None:
-        """Begin a conversation; the first one starts the lifespan. Raises what the lifespan raises."""
+        """Begin a conversation; the first one starts the lifespan.
+
+        Raises what the lifespan raises, after which it may be tried again, and RuntimeError while another event loop has
+        the server in use.
+        """
+        self._leave_closed_loop()
         while self._users == 0 and self._task is not None:
             await asyncio.wait([self._task])  # the life before is still ending
         self._users += 1
-        if self._ready is None:
+        if self._task is None:
             loop = asyncio.get_running_loop()
             self._ready = loop.create_future()
             self._stop = asyncio.Event()
@@ -46,29 +54,46 @@ class Life:
     async def leave(self) -> None:
         """End a conversation; after the last one the lifespan is ended before this returns."""
         self._users -= 1
-        if self._users == 0 and self._stop is not None and self._task is not None:
-            self._stop.set()
-            self._ready = None
-            await asyncio.wait([self._task])
+        task = self._task
+        if self._users or task is None:
+            return
+        self._stop.set()
+        if not self._ready.done():
+            task.cancel()  # nobody waits for the start any more
+        await asyncio.wait([task])
 
     async def _live(self, ready: asyncio.Future[None], stop: asyncio.Event) -> None:
         engine = self._engine
         engine.loop = asyncio.get_running_loop()
         engine.threads = Threads(self._threads)
         try:
-            if self._lifespan is None:
-                ready.set_result(None)
-                await stop.wait()
-            else:
-                async with self._lifespan(self._server) as state:
-                    engine.state = state
+            try:
+                async with self._lifespan(self._server) as engine.state:
                     ready.set_result(None)
                     await stop.wait()
-        except Exception as fault:
-            if ready.done():
-                raise
-            ready.set_exception(fault)
+            except Exception as fault:
+                if not ready.done():
+                    ready.set_exception(fault)
+                    return
+                log.exception("the lifespan of %r failed", self._server)
+            await stop.wait()  # where the lifespan was over before its time the conversations still go on
         finally:
+            ready.cancel()
             engine.state = None
             engine.threads.close()
             self._task = None
+
+    def _leave_closed_loop(self) -> None:
+        """Forget a life whose loop was closed before its conversations were: nothing can end it any more."""
+        if self._task is None or (loop := self._task.get_loop()) is asyncio.get_running_loop():
+            return
+        if not loop.is_closed():
+            raise RuntimeError(f"{self._server!r} is in use on another event loop; close its conversations there first")
+        self._engine.threads.close()
+        self._engine.state = None
+        self._task = None
+        self._users = 0
+
+
+def _without(_: Any) -> AbstractAsyncContextManager[Any]:
+    return nullcontext()

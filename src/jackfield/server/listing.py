@@ -1,14 +1,15 @@
-"""One list of definitions: adding, removing, pages with opaque cursors, and each page encoded once until something changes."""
+"""One list of definitions: adding, removing, pages with opaque cursors, each encoded once until something changes."""
 
 from __future__ import annotations
 
 import base64
-import binascii
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError
 from ..protocol.types import PaginatedResult
@@ -25,6 +26,9 @@ class Defined(Protocol):
 
 Entry = TypeVar("Entry", bound=Defined)
 
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+_KNOWN_PAGES = 256
+
 
 class Listing(Generic[Entry]):
     """Named entries in order of registration, so that every list comes out the same (TOOL-1, PAG-3)."""
@@ -36,6 +40,8 @@ class Listing(Generic[Entry]):
         self.offered = False
         """True for good once there was an entry: sessions that were told of this kind may go on asking for its list."""
         self._changed = changed
+        self._marks: dict[str, int] = {}
+        self._last = 0
         self._pages: dict[tuple[str, str | None], Raw] = {}
 
     def __len__(self) -> int:
@@ -45,12 +51,14 @@ class Listing(Generic[Entry]):
         return iter(self.entries.values())
 
     def add(self, name: str, entry: Entry) -> None:
-        """Add an entry at the end. Raises RegistrationError when the name is taken, or the definition could not be sent."""
+        """Add an entry at the end. Raises RegistrationError for a taken name and a definition that cannot be sent."""
         if name in self.entries:
             raise RegistrationError(
                 f"{self._kind} {name!r} is registered already; remove it first or choose another name"
             )
         require_sound(entry.definition, f"{self._kind} {name!r}")
+        self._last += 1
+        self._marks[name] = self._last
         self.entries[name] = entry
         self.offered = True
         self.changed()
@@ -59,7 +67,7 @@ class Listing(Generic[Entry]):
         """Take an entry out. Raises KeyError when there is none of that name."""
         if name not in self.entries:
             raise KeyError(f"no {self._kind} {name!r}")
-        del self.entries[name]
+        del self.entries[name], self._marks[name]
         self.changed()
 
     def changed(self) -> None:
@@ -70,49 +78,71 @@ class Listing(Generic[Entry]):
     def page(self, cursor: str | None, size: int | None) -> tuple[list[Entry], str | None]:
         """The entries after `cursor` and the next cursor (None: there is no more).
 
-        A cursor is the encoded name of the last entry of the page before, so it survives additions (PAG-3). Raises
-        ProtocolError (-32602) for any other one, and for one whose entry was removed.
+        A cursor holds the running number of the last entry of the page before, so it survives additions and removals
+        (PAG-3). Raises ProtocolError (-32602) for one that was never given out.
         """
-        return page_of(list(self.entries.items()), cursor, size)
+        start = 0
+        if cursor is not None:
+            mark = _mark_in(cursor)
+            if not _NUMBER.fullmatch(mark) or int(mark) > self._last:
+                raise _invalid()
+            start = bisect_right(list(self._marks.values()), int(mark))
+        marked = zip(map(str, self._marks.values()), self.entries.values(), strict=True)
+        return _cut(list(marked), start, size)
 
     def encoded(self, revision: str, cursor: str | None, make: Callable[[], PaginatedResult]) -> Raw:
         """The finished page for this revision, made and encoded when it is first asked for."""
         key = revision, cursor
         page = self._pages.get(key)
         if page is None:
+            if len(self._pages) >= _KNOWN_PAGES:
+                self._pages.clear()
             page = self._pages[key] = Raw(msgspec.json.encode(make()))
         return page
 
 
 def page_of(items: list[tuple[str, Any]], cursor: str | None, size: int | None) -> tuple[list[Any], str | None]:
-    """The values of named `items` that follow `cursor`, at most `size` of them, and the next cursor; see `Listing.page`."""
+    """The values of named `items` that follow `cursor`, at most `size` of them, and the next cursor.
+
+    For lists that are made anew each time: the cursor holds a name. Raises ProtocolError (-32602) where no item has it.
+    """
     start = 0
     if cursor is not None:
-        last = _name_in(cursor)
+        last = _mark_in(cursor)
         start = next((place for place, (name, _) in enumerate(items, 1) if name == last), 0)
         if start == 0:
-            raise ProtocolError(INVALID_PARAMS, "the cursor is not valid (any more); list again from the beginning")
-    end = len(items) if size is None else start + size
-    more = end < len(items)
-    return [entry for _, entry in items[start:end]], _cursor_of(items[end - 1][0]) if more else None
+            raise _invalid()
+    return _cut(items, start, size)
 
 
-def require_sound(definition: Any, label: str) -> None:
-    """Raise RegistrationError, naming the place, for a struct whose members have other types than it says, or are no JSON."""
+def require_sound(definition: Struct, label: str) -> None:
+    """Raise RegistrationError, naming the place, for a struct whose members have wrong types or are no JSON."""
     try:
-        msgspec.json.decode(msgspec.json.encode(definition), type=type(definition))
+        msgspec.json.decode(msgspec.json.encode(definition), type=definition.__class__)
     except (TypeError, ValueError, RecursionError) as fault:
         raise RegistrationError(f"{label} cannot be sent as written: {fault}") from fault
 
 
-def _cursor_of(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode()
+def _cut(items: list[tuple[str, Any]], start: int, size: int | None) -> tuple[list[Any], str | None]:
+    end = len(items) if size is None else start + size
+    following = _cursor_of(items[end - 1][0]) if end < len(items) else None
+    return [entry for _, entry in items[start:end]], following
 
 
-def _name_in(cursor: str) -> str | None:
-    """The name in a cursor; None for text that `_cursor_of` never made, whatever a lenient decoder may see in it."""
+def _cursor_of(mark: str) -> str:
+    return base64.urlsafe_b64encode(mark.encode()).decode()
+
+
+def _mark_in(cursor: str) -> str:
+    """The mark in a cursor. Raises ProtocolError for what `_cursor_of` never makes, even where a reader would take it."""
     try:
-        name = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
-    except (ValueError, binascii.Error):
-        return None
-    return name if _cursor_of(name) == cursor else None
+        mark = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise _invalid() from None
+    if _cursor_of(mark) != cursor:
+        raise _invalid()
+    return mark
+
+
+def _invalid() -> ProtocolError:
+    return ProtocolError(INVALID_PARAMS, "the cursor is not valid (any more); list again from the beginning")

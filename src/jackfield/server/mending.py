@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from ..protocol.errors import PARSE_ERROR, ProtocolError
+from ..protocol.jsonrpc import MAX_DEPTH, deeper_than
 from .schemas import Json, branches, kinds
 
 # Numbers with a fraction or an exponent stay Decimals, so that they go back to JSON digit for digit.
@@ -80,9 +81,11 @@ def placed(error: Exception) -> str:
 
 
 def _opened(text: str, wanted: frozenset[str]) -> Any:
+    data = text.encode()
     try:
-        value = _read(text.encode())
-    except (*FAULTS, RecursionError):
+        # The check of the message's own depth did not see into its texts.
+        value = text if deeper_than(data, MAX_DEPTH) else _read(data)
+    except FAULTS:
         return text  # Broken JSON is told to the model as the text that it is.
     kind = {dict: "object", list: "array"}.get(value.__class__)
     return value if kind in wanted else text

@@ -8,15 +8,17 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from ..protocol.jsonrpc import Id
-from ..protocol.revisions import Revision
+from ..protocol.revisions import REVISIONS, Revision
 from ..protocol.types import ClientCapabilities, Implementation, LogLevel
 from ..protocol.wire import LEGACY, Wire
+
+OLDEST = REVISIONS[-1]
 
 
 class Peer(Struct):
     """What is known of a client: from its `_meta`, for one request (META-4), or from `initialize`, for a session.
 
-    A modern peer is never changed after it was read; a session's peer is filled in by `initialize` and `logging/setLevel`.
+    A modern peer is never changed once it was read; a session's is filled in by `initialize` and `logging/setLevel`.
     """
 
     wire: Wire
@@ -29,9 +31,14 @@ class Peer(Struct):
     opening: asyncio.Event | None = None
     """Set once the `initialize` that is under way was answered: what follows it in the same read waits for it."""
 
+    @property
+    def speaks(self) -> Revision:
+        """The revision to answer in: the oldest before any was agreed on."""
+        return self.revision or OLDEST
+
 
 def new_session() -> Peer:
-    """The peer of a conversation that has not begun; until the client asks otherwise it is sent logs from `info` on (LOG-3)."""
+    """The peer of a conversation that has not begun; it is sent logs from `info` on until it asks otherwise (LOG-3)."""
     return Peer(LEGACY, None, ClientCapabilities(), None, "info")
 
 

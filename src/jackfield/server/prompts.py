@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError
 from ..protocol.revisions import down_level
 from ..protocol.types import (
-    Content,
     GetPromptParams,
     GetPromptResult,
     ListPromptsResult,
@@ -17,18 +16,21 @@ from ..protocol.types import (
     PromptMessage,
     Result,
 )
+from ..protocol.wire import fit
 from .arguments import prompt_arguments_of
 from .content import content_blocks
 from .context import Context
-from .handlers import context_parameter, invoke, is_async, with_context
+from .handlers import context_parameter, converted, invoke, is_async, with_context
 from .listing import Listing
 
 
-def Message(content: Any, role: Literal["user", "assistant"] = "user") -> PromptMessage:  # noqa: N802 - reads as a type
+def Message(content: Any, role: Literal["user", "assistant"] = "user") -> PromptMessage:
     """One message of a prompt: text, Image, Audio, File, ResourceLink or a content block, said by `role`.
 
-    Raises TypeError for anything else, and for a list: a message holds one block.
+    Raises TypeError for anything else, and for a list: a message holds one block. Raises ValueError for another role.
     """
+    if role not in ("user", "assistant"):
+        raise ValueError(f"a message is said by 'user' or 'assistant', not by {role!r}")
     blocks = list(content_blocks(content))
     if len(blocks) != 1:
         raise TypeError("a message holds exactly one block of content; make one message of each")
@@ -44,7 +46,7 @@ class PromptEntry:
         self._fn = fn
         self._blocking = not is_async(fn)
         self._context = context_parameter(fn)
-        skip = set() if self._context is None else {self._context.name}
+        skip: set[str] = set() if self._context is None else {self._context.name}
         self._arguments = prompt_arguments_of(fn, skip=skip)
         definition.arguments = self._arguments.listed or None
 
@@ -54,8 +56,9 @@ class PromptEntry:
         values, named = with_context(self._context, positional, keyword, context)
         value = await invoke(self._fn, self._blocking, values, named, context)
         if isinstance(value, GetPromptResult):
-            return value
-        return GetPromptResult(list(_messages(value)), self.definition.description)
+            return GetPromptResult(list(value.messages), value.description, meta=value.meta)
+        messages = await converted(_messages, value, context=context)
+        return GetPromptResult(list(messages), self.definition.description)
 
 
 class Prompts:
@@ -68,7 +71,8 @@ class Prompts:
     async def list(self, params: PaginatedParams, context: Context) -> Result:
         """`prompts/list`."""
         entries, cursor = self.prompts.page(params.cursor, self._page_size)
-        return ListPromptsResult([entry.definition for entry in entries], next_cursor=cursor, cache_scope="public")
+        listed = [fit(entry.definition, context.peer.speaks) for entry in entries]
+        return ListPromptsResult(listed, next_cursor=cursor, cache_scope="public")
 
     async def get(self, params: GetPromptParams, context: Context) -> Result:
         """`prompts/get`. Raises ProtocolError (-32602) for an unknown prompt (PRM-2)."""
@@ -76,21 +80,15 @@ class Prompts:
         if entry is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
         result = await entry.get(params.arguments or {}, context)
-        revision = context.peer.revision
-        if revision is not None:
-            for message in result.messages:
-                message.content = _down_level(message.content, revision)
+        said = result.messages
+        blocks = down_level([message.content for message in said], context.peer.speaks)
+        result.messages = [PromptMessage(each.role, block) for each, block in zip(said, blocks, strict=True)]
         return result
-
-
-def _down_level(content: Content, revision: Any) -> Content:
-    return down_level([content], revision)[0]
 
 
 def _messages(value: Any) -> Iterable[PromptMessage]:
     if isinstance(value, PromptMessage):
         return [value]
     if isinstance(value, list | tuple):
-        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
-        return [message for item in items for message in _messages(item)]
+        return [message for item in cast("Sequence[Any]", value) for message in _messages(item)]
     return [Message(value)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Raw
 
-from ..protocol.errors import INTERNAL_ERROR, ProtocolError, RegistrationError, ResourceNotFound
+from ..protocol.errors import ProtocolError, RegistrationError, ResourceNotFound
 from ..protocol.types import (
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -20,10 +20,11 @@ from ..protocol.types import (
     Result,
 )
 from ..protocol.uri import Template, is_uri
+from ..protocol.wire import fit
 from .arguments import TemplateValues, template_values
 from .content import Audio, File, Image, resource_contents
 from .context import Context
-from .handlers import context_parameter, invoke, is_async, with_context
+from .handlers import context_parameter, converted, invoke, is_async, with_context
 from .listing import Listing, page_of
 from .returns import to_json
 from .signature import name_of, parameters_of
@@ -34,16 +35,16 @@ class ResourceEntry:
 
     def __init__(self, fn: Callable[..., Any], definition: Resource) -> None:
         """Serve what `fn`, which takes nothing but perhaps a Context, returns. Raises RegistrationError."""
-        if not is_uri(definition.uri):
-            raise RegistrationError(f"{definition.uri!r} is no URI; a resource needs a scheme, as in notes://todo")
+        uri = definition.uri
+        if not is_uri(uri):
+            raise RegistrationError(f"{uri!r} is no URI; a resource needs a scheme, as in notes://todo")
         self.definition = definition
         self._fn = fn
         self._blocking = not is_async(fn)
         self._context = context_parameter(fn)
-        wanted = [each.name for each in parameters_of(fn) if self._context is None or each.name != self._context.name]
-        if wanted:
+        if unfilled := _unfilled(fn):
             raise RegistrationError(
-                f"{name_of(fn)}: nothing fills its parameter {wanted[0]!r}; put {{{wanted[0]}}} into the URI {definition.uri!r}"
+                f"{name_of(fn)}: nothing fills its parameter {unfilled!r}; put {{{unfilled}}} into the URI {uri!r}"
             )
 
     async def read(self, context: Context) -> Any:
@@ -58,17 +59,22 @@ class TemplateEntry:
     def __init__(
         self, fn: Callable[..., Any], definition: ResourceTemplate, instances: Callable[..., Any] | None
     ) -> None:
-        """Serve what `fn`, called with the template's variables, returns; `instances` lists the URIs. Raises RegistrationError."""
+        """Serve what `fn` gives for the template's variables; `instances` lists the URIs. Raises RegistrationError."""
         self.definition = definition
         self.template = Template(definition.uri_template)
         self._fn = fn
         self._blocking = not is_async(fn)
         self._context = context_parameter(fn)
-        skip = set() if self._context is None else {self._context.name}
+        skip: set[str] = set() if self._context is None else {self._context.name}
         self._values: TemplateValues = template_values(fn, self.template.names, skip=skip)
         self.instances = instances
-        self._instances_block = instances is not None and not is_async(instances)
-        self._instances_context = None if instances is None else context_parameter(instances)
+        if instances is not None:
+            self._instances_context = context_parameter(instances)
+            self._instances_block = not is_async(instances)
+            if unfilled := _unfilled(instances):
+                raise RegistrationError(
+                    f"{name_of(instances)}: nothing fills its parameter {unfilled!r}; list= has none"
+                )
 
     async def read(self, found: dict[str, Any], context: Context) -> Any:
         """What the handler returns for the values that were found in the URI."""
@@ -82,7 +88,7 @@ class TemplateEntry:
             return []
         values, named = with_context(self._instances_context, (), {}, context)
         found = await invoke(self.instances, self._instances_block, values, named, context)
-        return [self._instance(each) for each in found]
+        return [self._instance(each) for each in found or ()]
 
     def _instance(self, found: Any) -> Resource:
         if isinstance(found, Resource):
@@ -101,24 +107,23 @@ class Resources:
 
     async def list(self, params: PaginatedParams, context: Context) -> Result | Raw:
         """`resources/list`: the fixed ones, then the instances that templates can list."""
+        revision = context.peer.speaks
         if all(template.instances is None for template in self.templates):
             entries, cursor = self.fixed.page(params.cursor, self._page_size)
-            return ListResourcesResult(
-                [entry.definition for entry in entries], next_cursor=cursor, cache_scope="public"
-            )
+            listed = [fit(entry.definition, revision) for entry in entries]
+            return ListResourcesResult(listed, next_cursor=cursor, cache_scope="public")
         found = {entry.definition.uri: entry.definition for entry in self.fixed}
         for template in self.templates:
             for resource in await template.list(context):
                 found.setdefault(resource.uri, resource)
         resources, cursor = page_of(list(found.items()), params.cursor, self._page_size)
-        return ListResourcesResult(resources, next_cursor=cursor)
+        return ListResourcesResult([fit(resource, revision) for resource in resources], next_cursor=cursor)
 
     async def list_templates(self, params: PaginatedParams, context: Context) -> Result | Raw:
         """`resources/templates/list`."""
         entries, cursor = self.templates.page(params.cursor, self._page_size)
-        return ListResourceTemplatesResult(
-            [entry.definition for entry in entries], next_cursor=cursor, cache_scope="public"
-        )
+        listed = [fit(entry.definition, context.peer.speaks) for entry in entries]
+        return ListResourceTemplatesResult(listed, next_cursor=cursor, cache_scope="public")
 
     async def read(self, params: ReadResourceParams, context: Context) -> Result:
         """`resources/read`: a fixed resource of just this URI, else the first template that matches (RSC-4).
@@ -131,9 +136,8 @@ class Resources:
             if value is None:
                 raise ResourceNotFound(uri)
         except ResourceNotFound as missing:
-            code = context.peer.revision.resource_missing if context.peer.revision else INTERNAL_ERROR
-            raise ProtocolError(code, str(missing), {"uri": missing.uri}) from None
-        return ReadResourceResult(list(_contents(uri, value, mime_type)))
+            raise ProtocolError(context.peer.speaks.resource_missing, str(missing), {"uri": missing.uri}) from None
+        return await converted(_result, value, uri, mime_type, context=context)
 
     async def _value(self, uri: str, context: Context) -> tuple[Any, str | None]:
         fixed = self.fixed.entries.get(uri)
@@ -146,18 +150,28 @@ class Resources:
         raise ResourceNotFound(uri)
 
 
-def _contents(uri: str, value: Any, mime_type: str | None) -> Iterable[ResourceContents]:
+def _unfilled(fn: Callable[..., Any]) -> str | None:
+    """The first parameter of `fn` that is no Context."""
+    context = context_parameter(fn)
+    return next((item.name for item in parameters_of(fn) if context is None or item.name != context.name), None)
+
+
+def _result(value: Any, uri: str, mime_type: str | None) -> ReadResourceResult:
+    return ReadResourceResult(list(_contents(value, uri, mime_type)))
+
+
+def _contents(value: Any, uri: str, mime_type: str | None) -> Iterable[ResourceContents]:
     """Make resource contents of what a handler returned; several where it is a list of contents (RSC-2)."""
     if isinstance(value, ResourceContents):
         return [value]
     if isinstance(value, list | tuple) and value:
-        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        items = cast("Sequence[Any]", value)
         if all(isinstance(item, ResourceContents) for item in items):
             return items
     if isinstance(value, Image | Audio | File):
-        return [resource_contents(uri, value.read(), value.mime_type)]
+        return [resource_contents(uri, value.read(), mime_type or value.mime_type)]
     if isinstance(value, str):
         return [resource_contents(uri, value, mime_type or "text/plain")]
     if isinstance(value, bytes | bytearray | memoryview):
-        return [resource_contents(uri, bytes(value), mime_type or "application/octet-stream")]
+        return [resource_contents(uri, bytes(cast("bytes", value)), mime_type or "application/octet-stream")]
     return [resource_contents(uri, to_json(value).decode(), mime_type or "application/json")]

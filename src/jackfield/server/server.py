@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError
 from ..protocol.limits import Limits
@@ -15,6 +16,7 @@ from ..protocol.types import (
     CallToolParams,
     Icon,
     Implementation,
+    InitializeResult,
     ListToolsResult,
     PaginatedParams,
     Prompt,
@@ -28,6 +30,7 @@ from ..protocol.types import (
     ToolAnnotations,
     ToolsCapability,
 )
+from ..protocol.wire import fit
 from ..transport.connection import Channel, Connection
 from ..transport.memory import connect
 from .completion import Completions
@@ -35,7 +38,7 @@ from .context import Context
 from .docstrings import describe
 from .engine import Engine, Handler, Middleware
 from .life import Life
-from .listing import Listing
+from .listing import Listing, require_sound
 from .peer import new_session
 from .prompts import PromptEntry, Prompts
 from .resources import ResourceEntry, Resources, TemplateEntry
@@ -73,13 +76,17 @@ class Server:
     ) -> None:
         """Make a server called `name`.
 
-        `instructions` tell a model how to use the server as a whole. `lifespan` is called with the server when its first
-        conversation begins; what the context manager yields is `ctx.state`. Each `middleware` is an
-        `async def (params, ctx, next)` around every request. `page_size` is how many items a list page holds (None: all).
-        `strict` refuses JSON text where an object or array is wanted (F49). Raises RegistrationError.
+        `instructions` tell a model how to use the server as a whole. `lifespan` is called with the server when its
+        first conversation begins; what the context manager yields is `ctx.state`. Each `middleware` is an
+        `async def (params, ctx, next)` around every request. `page_size` is how many items a list page holds (None:
+        all). `strict` refuses JSON text where an object or array is wanted (F49). Raises RegistrationError.
         """
         if not name:
             raise RegistrationError("a server needs a name")
+        if callable(middleware):
+            raise RegistrationError("middleware is a sequence; write middleware=[...]")
+        if inspect.isasyncgenfunction(lifespan):
+            raise RegistrationError(f"put @contextlib.asynccontextmanager above the lifespan {name_of(lifespan)}")
         if page_size is not None and page_size < 1:
             raise RegistrationError(f"page_size is {page_size}; it must be at least 1, or None for one page")
         self.name = name
@@ -88,6 +95,7 @@ class Server:
         self._page_size = page_size
         self._middleware = tuple(middleware)
         info = Implementation(name, version, title, None, website_url, list(icons) if icons else None)
+        require_sound(InitializeResult("", ServerCapabilities(), info, instructions), f"server {name!r}")
         self._engine = Engine(info, instructions)
         self._life = Life(self, self._engine, lifespan, self.limits.threads)
         self._tools: Listing[ToolEntry] = Listing("tool", self._changed)
@@ -101,9 +109,28 @@ class Server:
 
     # ---- tools
 
+    @overload
+    def tool(self, fn: F) -> F: ...
+
+    @overload
     def tool(
         self,
-        fn: F | None = None,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+        output_schema: dict[str, Any] | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def tool(
+        self,
+        fn: Callable[..., Any] | None = None,
         *,
         name: str | None = None,
         title: str | None = None,
@@ -139,9 +166,10 @@ class Server:
         """Register `fn` as a tool.
 
         Its name and description are the function's own unless given; its schemas come from the annotations. With
-        `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed unmodified;
-        with `output_schema` what it returns is checked. `read_only`, `destructive`, `idempotent` and `open_world` are the hints
-        of TOOL-6; None leaves one out. Raises RegistrationError for a bad name (TOOL-2), signature or schema.
+        `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed
+        unmodified; with `output_schema` what it returns is checked. `read_only`, `destructive`, `idempotent` and
+        `open_world` are the hints of TOOL-6; None leaves one out. Raises RegistrationError for a bad name (TOOL-2),
+        signature or schema.
         """
         name = name or name_of(fn)
         _check_tool_name(name)
@@ -179,7 +207,9 @@ class Server:
     ) -> Callable[[F], F]:
         """Register a function as a resource, or as a family of them: `@server.resource(uri)`. See `add_resource`."""
         if callable(uri):
-            raise RegistrationError(f'write @server.resource("scheme://...") above {name_of(uri)}: a resource needs a URI')
+            raise RegistrationError(
+                f'a resource needs a URI; write @server.resource("notes://...") above {name_of(uri)}'
+            )
         options: dict[str, Any] = {**locals()}
         del options["uri"]
         return self._decorated(functools.partial(self.add_resource, uri), None, options)
@@ -198,11 +228,11 @@ class Server:
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> None:
-        """Register `fn` as the resource `uri`, or, where that is an RFC 6570 template, as the family of resources that match.
+        """Register `fn` as the resource `uri`, or, where that is an RFC 6570 template, as all resources that match it.
 
-        A family's function is called with the template's variables, and `list` gives the URIs (or `Resource`s) that exist.
-        What the function returns is the content: text, bytes, Image/Audio/File, `ResourceContents`, or any JSON value; None
-        means that there is nothing there. Raises RegistrationError.
+        The function of a template is called with its variables, and `list` gives the URIs (or `Resource`s) that exist.
+        What the function returns is the content: text, bytes, Image/Audio/File, `ResourceContents`, or any JSON value;
+        None means that there is nothing there. Raises RegistrationError.
         """
         name = name or name_of(fn)
         description = description or describe(fn)[0] or None
@@ -222,9 +252,23 @@ class Server:
 
     # ---- prompts and completion
 
+    @overload
+    def prompt(self, fn: F) -> F: ...
+
+    @overload
     def prompt(
         self,
-        fn: F | None = None,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: dict[str, Any] | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def prompt(
+        self,
+        fn: Callable[..., Any] | None = None,
         *,
         name: str | None = None,
         title: str | None = None,
@@ -260,7 +304,7 @@ class Server:
         self._prompts.prompts.remove(name)
 
     def completion(self, reference: str, argument: str) -> Callable[[F], F]:
-        """Register a function that completes one argument: `@server.completion("prompt or uri template", "argument")`."""
+        """Register a function that completes one argument: `@server.completion("prompt or template", "argument")`."""
 
         def register(fn: F) -> F:
             self.add_completion(reference, argument, fn)
@@ -271,10 +315,15 @@ class Server:
     def add_completion(self, reference: str, argument: str, fn: Callable[..., Any]) -> None:
         """Complete `argument` of the prompt or resource template `reference` with `fn`.
 
-        `fn` takes the text so far, and with a second parameter the dict of the arguments filled in already; it returns texts,
-        best first. Raises RegistrationError.
+        `fn` takes the text so far, and with a second parameter the dict of the arguments filled in already; it returns
+        texts, best first. Raises RegistrationError, also where that prompt or template is not registered yet.
         """
         self._completions.add(reference, argument, fn)
+        self._changed()
+
+    def remove_completion(self, reference: str, argument: str) -> None:
+        """Take a completion out. Raises KeyError when there is none."""
+        self._completions.remove(reference, argument)
         self._changed()
 
     # ---- running
@@ -282,9 +331,9 @@ class Server:
     def run(self, transport: str = "stdio", *, descriptors: Descriptors | None = None) -> None:
         """Serve on standard input and output until the client is gone; returns when everything has ended.
 
-        Standard output belongs to the protocol from then on: what is printed goes to standard error (STDIO-2). A launcher that
-        took the descriptors over before it imported the server hands them in. Raises ValueError for a transport that is none,
-        and what the lifespan raises.
+        Standard output belongs to the protocol from then on: what is printed goes to standard error (STDIO-2). A
+        launcher that took the descriptors over before it imported the server hands them in. Raises ValueError for a
+        transport that is none, and what the lifespan raises.
         """
         if transport != "stdio":
             raise ValueError(f"transport {transport!r} is not served; this release has 'stdio'")
@@ -307,8 +356,11 @@ class Server:
         This is what `Client(server)` asks for. Raises what the lifespan raises.
         """
         await self._life.enter()
-        near, _ = connect(make, self._connection, self._life.leave, self.limits.grace)
-        return near
+        try:
+            return connect(make, self._connection, self._life.leave, self.limits.grace)[0]
+        except BaseException:
+            await self._life.leave()
+            raise
 
     def _connection(self, channel: Channel) -> Connection:
         session, engine = new_session(), self._engine
@@ -329,26 +381,33 @@ class Server:
             add(fn, **options)
             return fn
 
+        if fn is not None and not callable(fn):
+            raise RegistrationError(
+                f"{fn!r} stands where the function should; write the options by name, as in name=..."
+            )
         return register if fn is None else register(fn)
 
     def _changed(self) -> None:
-        """Build the routes anew for what is registered now."""
+        """Build the routes anew for what is registered now.
+
+        A kind that was offered once stays declared, with an empty list: sessions that were told of it may ask again.
+        """
         handlers: dict[str, Handler] = {}
         offer = ServerCapabilities(logging={})
-        if len(self._tools):
+        if self._tools.offered:
             offer.tools = ToolsCapability()
             handlers["tools/list"] = self._list_tools
             handlers["tools/call"] = self._call_tool
-        if len(self._resources.fixed) or len(self._resources.templates):
+        if self._resources.fixed.offered or self._resources.templates.offered:
             offer.resources = ResourcesCapability()
             handlers["resources/list"] = self._resources.list
             handlers["resources/templates/list"] = self._resources.list_templates
             handlers["resources/read"] = self._resources.read
-        if len(self._prompts.prompts):
+        if self._prompts.prompts.offered:
             offer.prompts = PromptsCapability()
             handlers["prompts/list"] = self._prompts.list
             handlers["prompts/get"] = self._prompts.get
-        if len(self._completions):
+        if self._completions.offered:
             offer.completions = {}
             handlers["completion/complete"] = self._completions.complete
         self._engine.set_routes(handlers, offer, self._middleware)
@@ -360,20 +419,21 @@ class Server:
         return await tool.call(params, context)
 
     async def _list_tools(self, params: PaginatedParams, context: Context) -> Any:
-        if self._middleware:
-            return self._tools_page(params.cursor)
-        wire = context.peer.wire
+        wire, revision = context.peer.wire, context.peer.speaks
 
         def make() -> ListToolsResult:
-            page = self._tools_page(params.cursor)
+            entries, following = self._tools.page(params.cursor, self._page_size)
+            listed = [fit(entry.definition, revision) for entry in entries]
+            return ListToolsResult(listed, next_cursor=following, cache_scope="public")
+
+        def finish() -> ListToolsResult:
+            page = make()
             wire.stamp(page, self._engine.stamp)
             return page
 
-        return self._tools.encoded(wire.era, params.cursor, make)
-
-    def _tools_page(self, cursor: str | None) -> ListToolsResult:
-        entries, following = self._tools.page(cursor, self._page_size)
-        return ListToolsResult([entry.definition for entry in entries], next_cursor=following, cache_scope="public")
+        if self._middleware:
+            return make()  # which it may want to see, and change
+        return self._tools.encoded(revision.name, params.cursor, finish)
 
 
 def _check_tool_name(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Daemon threads on which `def` handlers run, so that none of them can freeze the loop or hold up the end of the process."""
+"""Daemon threads on which `def` handlers run, so that none can freeze the loop or hold up the end of the process."""
 
 from __future__ import annotations
 
@@ -14,76 +14,71 @@ from typing import Any
 _Job = tuple[contextvars.Context, Callable[..., Any], tuple[Any, ...], asyncio.Future[Any]]
 
 GROW_AFTER = 0.001
-"""Seconds that work may lie before another thread is started for it: short calls do better on few threads."""
+"""Seconds that work may lie before more threads are started for it: short calls do better on few threads."""
 
 
 class Threads:
     """At most `limit` threads that work for one loop; what comes on top waits its turn (limit `threads`).
 
-    None of them is ever joined: a blocked one cannot hold up a shutdown.
+    None of them is ever joined: a blocked one cannot hold up a shutdown. The counts are the loop's alone: no lock is
+    needed, and no moment is missed at which every thread is busy and work lies about.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
         self._started = 0
-        self._idle = 0
+        self._open = 0
+        """Jobs that were given to `run` and whose end the loop has not seen."""
         self._growing = False
+        self._closed = False
         self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
         self._woken = False
 
     async def run(self, function: Callable[..., Any], *values: Any) -> Any:
         """Call `function(*values)` on a thread, in a copy of the caller's context, and return or raise what it does.
 
-        When the caller is cancelled the thread goes on and its result is dropped: Python cannot stop a thread.
+        When the caller is cancelled before a thread took the call up, it is not made; after that the thread goes on and
+        its result is dropped, for Python cannot stop a thread. Raises RuntimeError once the server has ended.
         """
+        if self._closed:
+            raise RuntimeError("the server has ended; nothing runs on its threads any more")
+        if not self._started:
+            self._start()
         future: asyncio.Future[Any] = self._loop.create_future()
         self._jobs.put((contextvars.copy_context(), function, values, future))
-        with self._lock:
-            if self._idle:
-                self._idle -= 1
-            elif not self._started:
-                self._start()
-            elif not self._growing and self._started < self._limit:
-                self._growing = True
-                self._loop.call_later(GROW_AFTER, self._grow)
+        self._open += 1
+        if self._started < self._open and self._started < self._limit and not self._growing:
+            self._growing = True
+            self._loop.call_later(GROW_AFTER, self._grow)
         return await future
 
     def close(self) -> None:
         """Let the threads end as soon as they have nothing to do."""
-        with self._lock:
-            self._limit = 0
-            for _ in range(self._started):
-                self._jobs.put(None)
+        self._closed = True
+        for _ in range(self._started):
+            self._jobs.put(None)
 
     def _start(self) -> None:
-        self._started += 1
         threading.Thread(target=self._work, name="jackfield-handler", daemon=True).start()
+        self._started += 1
 
     def _grow(self) -> None:
         self._growing = False
-        with self._lock:
-            for _ in range(min(self._jobs.qsize() - self._idle, self._limit - self._started)):
-                self._start()
+        wanted = min(self._open - len(self._done), self._limit)
+        while self._started < wanted and not self._closed:
+            self._start()
 
     def _work(self) -> None:
-        while True:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                with self._lock:
-                    self._idle += 1
-                job = self._jobs.get()
-            if job is None:
-                return
+        while (job := self._jobs.get()) is not None:
             context, function, values, future = job
             value, error = None, None
-            try:
-                value = context.run(function, *values)
-            except BaseException as fault:
-                error = fault
+            if not future.cancelled():
+                try:
+                    value = context.run(function, *values)
+                except BaseException as fault:
+                    error = fault
             self._done.append((future, value, error))
             del job, context, function, values, future, value, error  # nothing of a call outlives it in an idle thread
             if not self._woken:
@@ -95,6 +90,7 @@ class Threads:
         self._woken = False
         while self._done:
             future, value, error = self._done.popleft()
+            self._open -= 1
             if future.done():
                 continue
             if error is None:

@@ -12,18 +12,23 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import astuple
 
-from ..protocol.errors import ProtocolError, ToolError
+from ..protocol.errors import ProtocolError, RegistrationError, ToolError
+from ..protocol.printable import printable
+from ..protocol.revisions import Revision, down_level
 from ..protocol.schema import Schema
 from ..protocol.types import CallToolParams, CallToolResult, TextContent, Tool
+from . import mending
 from .arguments import ArgumentsError, arguments_of
 from .content import ToolResult, content_blocks, to_blocks
 from .context import Context
-from .handlers import context_parameter, invoke, is_async, with_context
+from .handlers import context_parameter, converted, invoke, is_async, with_context
 from .returns import returns_of, to_json
+from .signature import EMPTY, name_of, parameters_of, return_annotation
 
 log = logging.getLogger("jackfield")
 
 _FAULTS = (msgspec.DecodeError, RecursionError)
+_SAID_IN_FULL = (ToolResult, CallToolResult)
 
 
 class ToolEntry:
@@ -34,31 +39,39 @@ class ToolEntry:
     ) -> None:
         """Make a tool of `fn`, whose signature gives what the `definition` leaves out.
 
-        With `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed as it is.
-        Raises RegistrationError.
+        With `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed
+        unmodified (JS-4). Raises RegistrationError.
         """
         self.definition = definition
         self.name = definition.name
         self._fn = fn
         self._is_async = is_async(fn)
         self._context = context_parameter(fn)
-        skip = set() if self._context is None else {self._context.name}
-        self._arguments = (
-            arguments_of(fn, skip=skip, strict=strict) if input_schema is None else RawArguments(input_schema, strict)
-        )
+        skip: set[str] = set() if self._context is None else {self._context.name}
+        self._arguments: Any
+        if input_schema is None:
+            self._arguments = arguments_of(fn, skip=skip, strict=strict)
+        else:
+            self._arguments = RawArguments(fn, input_schema, skip=skip, strict=strict)
+        definition.input_schema = self._arguments.schema
         self._decode = self._arguments.decode
         self._plain = self._arguments.positional and self._context is None
         self._returns = returns_of(fn)
-        definition.input_schema = self._arguments.schema
         self._structured = definition.output_schema is None and self._returns.schema is not None
+        self._output: Schema | None = None
         if definition.output_schema is None:
             definition.output_schema = self._returns.schema
-        self._output = None if definition.output_schema is None else Schema(definition.output_schema)
+        else:
+            self._output = _compiled(definition.output_schema, f"{name_of(fn)}: output_schema")
+        self._declares = definition.output_schema is not None
+        self._content_only = not self._declares and not any(
+            return_annotation(fn) is kind for kind in (EMPTY, Any, object)
+        )
 
     async def call(self, params: CallToolParams, context: Context) -> CallToolResult:
         """Call the tool. Faults of the arguments and of the tool itself come back as `isError` (TOOL-7).
 
-        Raises ProtocolError where the tool does, and CancelledError.
+        Raises ProtocolError where the tool does, and CancelledError when the request is cancelled.
         """
         raw = b"{}" if params.arguments is UNSET else params.arguments
         try:
@@ -74,7 +87,7 @@ class ToolEntry:
                 value = await context.threads.run(self._fn, *astuple(arguments))
                 if inspect.isawaitable(value):
                     value = await value
-            if self._structured and value.__class__ is not ToolResult:
+            if self._structured and value.__class__ not in _SAID_IN_FULL:
                 data = self._returns.structure(value)
                 text = data[len(b'{"result":') : -1] if self._returns.wrapped else data
                 result = CallToolResult([TextContent(text.decode())])
@@ -82,10 +95,10 @@ class ToolEntry:
                 if revision is None or revision.output_schema is not None:
                     result.structured_content = Raw(data)
                 return result
-            if value.__class__ is str and self._output is None:
+            if value.__class__ is str and not self._declares:
                 return CallToolResult([TextContent(value)])
-            return self._untyped(value, context)
-        except ProtocolError:
+            return await converted(self._full, value, context.peer.speaks, context=context)
+        except (ProtocolError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -93,7 +106,7 @@ class ToolEntry:
                 raise
             log.error("tool %s was cancelled from inside", self.name)
             return failure(f"Tool '{self.name}' failed")
-        except (Exception, SystemExit) as fault:
+        except BaseException as fault:  # SystemExit and groups too: one call's failure ends no server
             return self._failed(fault)
 
     async def _call_bound(self, arguments: Any, context: Context) -> Any:
@@ -104,42 +117,52 @@ class ToolEntry:
         values, named = with_context(self._context, values, named, context)
         return await invoke(self._fn, not self._is_async, values, named, context)
 
-    def _untyped(self, value: Any, context: Context) -> CallToolResult:
-        """The result of a value that its annotation says nothing of: content, a ToolResult, or any JSON value."""
-        if value is None and self._output is None:
-            return CallToolResult([])
-        if not isinstance(value, ToolResult):
-            blocks = to_blocks(value)
-            if blocks is not None:
-                value = ToolResult(content=blocks)
-            elif isinstance(value, str) and self._output is None:
-                value = ToolResult(content=value)
-            else:
-                value = ToolResult(structured_content=value)
-        structured = value.structured_content
-        result = CallToolResult(list(content_blocks(value.content)), is_error=value.is_error, meta=value.meta)
-        if structured is not UNSET:
-            data = to_json(structured)
-            self._check_output(msgspec.json.decode(data), value)
-            if value.content is None:
+    def _full(self, value: Any, revision: Revision) -> CallToolResult:
+        """The result of a value that its annotation says nothing of: content, a result in full, or any JSON value."""
+        said = self._said(value)
+        result = CallToolResult([], is_error=said.is_error, meta=said.meta)
+        if said.content is not None:
+            result.content = down_level(list(content_blocks(said.content)), revision)
+        if said.structured_content is not UNSET:
+            data = to_json(said.structured_content)
+            if not said.is_error:
+                self._check(data)
+            if said.content is None:
                 result.content = [TextContent(data.decode())]
-            revision = context.peer.revision
-            if revision is None or revision.output_schema == "any" or data.startswith(b"{") and revision.output_schema:
+            if revision.output_schema == "any" or (revision.output_schema and data.startswith(b"{")):
                 result.structured_content = Raw(data)
-        elif self._output is not None and not value.is_error:
+        elif self._declares and not said.is_error:
             raise _BadOutput("it has no structured content, but the tool declares an output schema")
         return result
 
-    def _check_output(self, structured: Any, result: ToolResult) -> None:
-        if self._output is None or result.is_error:
+    def _said(self, value: Any) -> ToolResult:
+        if isinstance(value, ToolResult):
+            return value
+        if isinstance(value, CallToolResult):
+            meta: Any = value.meta
+            structured = value.structured_content
+            return ToolResult(content=value.content, structured_content=structured, is_error=value.is_error, meta=meta)
+        if not self._declares and (value is None or (self._content_only and value.__class__ is list and not value)):
+            return ToolResult(content=[])
+        blocks = to_blocks(value)
+        if blocks is not None:
+            return ToolResult(content=blocks)
+        if isinstance(value, str) and not self._declares:
+            return ToolResult(content=value)
+        return ToolResult(structured_content=value)
+
+    def _check(self, data: bytes) -> None:
+        if not self._declares:
             return
-        problems = self._output.errors(structured)
-        if problems:
-            raise _BadOutput("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
+        if self._output is None:
+            self._output = Schema(self.definition.output_schema or {})
+        if problems := _problems(self._output, msgspec.json.decode(data)):
+            raise _BadOutput("; ".join(problems))
 
     def _failed(self, fault: BaseException) -> CallToolResult:
-        """The model is told what was meant for it; of any other fault only that there was one (the rest is for the log)."""
+        """The model is told what was meant for it; of any other fault only that there was one: the log has the rest."""
         if isinstance(fault, ArgumentsError):
+            log.info("tool %s was given arguments that do not fit: %s", self.name, printable(str(fault), 1000))
             return failure(f"Invalid arguments for tool '{self.name}': {fault}")
         said = tool_errors(fault)
         if said is not None:
@@ -160,32 +183,58 @@ class RawArguments:
 
     positional = False
 
-    def __init__(self, schema: dict[str, Any], strict: bool) -> None:
+    def __init__(self, fn: Callable[..., Any], schema: dict[str, Any], *, skip: set[str], strict: bool) -> None:
+        """Check arguments by `schema`. Raises RegistrationError where that is for no object, or `fn` takes no dict."""
+        where = name_of(fn)
+        wanted = [item for item in parameters_of(fn) if item.name not in skip]
+        if len(wanted) != 1 or wanted[0].keyword_only:
+            raise RegistrationError(
+                f"{where}: with input_schema a tool takes all its arguments as one dict; give it one parameter for them"
+            )
+        self._checker = _compiled(schema, f"{where}: input_schema")
+        if schema.get("type") != "object":
+            raise RegistrationError(f'{where}: input_schema must have "type": "object" at its root (TOOL-3)')
         self.schema = schema
-        self._strict = strict
-        self._checker = Schema(schema)
+        self._lenient = not strict
 
     def decode(self, raw: bytes | Raw) -> dict[str, Any]:
-        """Read and check the arguments. Raises ArgumentsError or msgspec.DecodeError."""
-        return self._checked(msgspec.json.decode(raw))
+        """Read and check the arguments. Raises msgspec.DecodeError for those that need `repair`."""
+        value: Any = msgspec.json.decode(raw)
+        if not isinstance(value, dict) or self._checker.errors(value):
+            raise msgspec.ValidationError("the arguments do not fit the input schema")
+        return value  # pyright: ignore[reportUnknownVariableType]
 
     def repair(self, raw: bytes | Raw, fault: Exception) -> dict[str, Any]:
-        """Raise the error for arguments that are no JSON."""
-        raise ArgumentsError([str(fault)])
+        """Read arguments that `decode` refused, JSON text opened where an object or array is wanted (F49).
+
+        Raises ArgumentsError with every fault and its place, and ProtocolError (-32700) for what is no JSON.
+        """
+        value = mending.read_arguments(raw, lenient=self._lenient)
+        if not isinstance(value, dict):
+            raise ArgumentsError(["$: arguments must be an object"])
+        given: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+        if self._lenient:
+            parts, defs = self.schema.get("properties", {}), self.schema.get("$defs", {})
+            given = {name: mending.opened(part, parts.get(name, True), defs) for name, part in given.items()}
+        given = msgspec.json.decode(mending.write(given))
+        if problems := _problems(self._checker, given):
+            raise ArgumentsError(problems)
+        return given
 
     def values(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The call's values: the dict itself."""
         return [arguments], {}
 
-    def _checked(self, value: Any) -> dict[str, Any]:
-        if value is None:
-            value = {}
-        problems = self._checker.errors(value)
-        if problems or not isinstance(value, dict):
-            raise ArgumentsError(
-                [f"{problem.path}: {problem.message}" for problem in problems] or ["must be an object"]
-            )
-        return value  # pyright: ignore[reportUnknownVariableType]
+
+def _compiled(schema: dict[str, Any], label: str) -> Schema:
+    try:
+        return Schema(schema)
+    except RegistrationError as fault:
+        raise RegistrationError(f"{label}: {fault}") from fault
+
+
+def _problems(schema: Schema, value: Any) -> list[str]:
+    return [f"{problem.path}: {problem.message}" for problem in schema.errors(value)]
 
 
 def tool_errors(fault: BaseException) -> str | None:

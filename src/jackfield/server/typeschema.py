@@ -68,8 +68,8 @@ def unproxy(kind: Any, value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-def accepted(annotation: Any) -> str:
-    """ "" where msgspec can decode the annotation, else its reason."""
+def refusal(annotation: Any) -> str:
+    """Why msgspec cannot decode the annotation; empty where it can."""
     try:
         msgspec.json.Decoder(annotation, dec_hook=unproxy)
     except (TypeError, ValueError, RuntimeError, NotImplementedError, AttributeError, NameError, KeyError) as error:
@@ -114,7 +114,7 @@ class TypeMap:
                 break
         inside = [(label, part) for proxy, label in self.proxies.items() for part in proxy.inner]
         for label, part in [*taken.items(), *inside]:
-            if reason := accepted(part):
+            if reason := refusal(part):
                 raise RegistrationError(f"{label}: {reason}")
         return taken
 
@@ -176,7 +176,7 @@ class TypeMap:
     def _literal(self, annotation: Any) -> Any:
         values = typing.get_args(annotation)
         # Some versions of msgspec cannot list values of several types.
-        plain = len(set(map(type, values))) == 1 and not accepted(annotation)
+        plain = len(set(map(type, values))) == 1 and not refusal(annotation)
         return annotation if plain else self._choice(str(annotation), values)
 
     def _class(self, annotation: Any, cls: Any) -> Any:
@@ -184,7 +184,7 @@ class TypeMap:
             self.floats = self.floats or cls is float or cls is Raw
             return annotation
         if issubclass(cls, enum.Enum):
-            return annotation if not accepted(cls) else self._choice(cls.__name__, tuple(cls))
+            return annotation if not refusal(cls) else self._choice(cls.__name__, tuple(cls))
         if (pathlib := sys.modules.get("pathlib")) and issubclass(cls, pathlib.PurePath):
             return self._proxy(cls.__name__, _from_text(cls), (), lambda _, __: {"type": "string", "format": "path"})
         if records.is_native(cls) or records.fields_of(cls):
@@ -252,7 +252,7 @@ class TypeMap:
         metas = [meta for found in notes for meta in found or ()]
         taken = self._take(annotation.__origin__)
         metas_alone = all(isinstance(note, Meta) for note in annotation.__metadata__)
-        if metas_alone and _same(annotation.__origin__, taken) and not accepted(annotation):
+        if metas_alone and _same(annotation.__origin__, taken) and not refusal(annotation):
             return annotation
         try:
             bounded = _bounded(taken, metas)
@@ -269,7 +269,7 @@ class TypeMap:
         written = typing.get_args(annotation)
         taken = tuple(self._take(part) for part in written)
         whole = _joined(taken)
-        if not accepted(whole):
+        if not refusal(whole):
             return annotation if all(map(_same, written, taken)) else whole
         absent = [part for part in taken if part is _NONE or part is UnsetType]
         pairs = [(part, wires(source)) for part, source in zip(taken, written, strict=True) if part not in absent]
@@ -363,7 +363,7 @@ def _bounded(taken: Any, metas: list[Meta]) -> Any:
                 raise UnsupportedType(f"{limit}={value} is beyond the 64 bits that a limit may have")
             alone: dict[str, Any] = {limit: value}
             bound = Meta(**alone)
-            refused = [accepted(Annotated[_bare(member), bound]) for member in members]
+            refused = [refusal(Annotated[_bare(member), bound]) for member in members]
             if all(refused):
                 raise UnsupportedType(refused[0])
             members = [part if no else Annotated[part, bound] for part, no in zip(members, refused, strict=True)]

@@ -1,4 +1,4 @@
-"""One conversation, either side: ids, correlation, requests under way in both directions, cancellation, queue and backpressure."""
+"""One conversation, either side: ids, correlation, requests under way, cancellation, queue and backpressure."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from ..protocol.jsonrpc import (
     refusal,
 )
 from ..protocol.limits import Limits
+from ..protocol.printable import printable
 
 log = logging.getLogger("jackfield")
 
@@ -92,10 +93,11 @@ class Waiting(Struct, eq=False):
 class Connection:
     """One conversation over any channel.
 
-    `serve` answers the peer's requests (None: a side that takes no requests; they are logged and dropped), `notice` hears its notifications except
-    those that the connection itself handles (cancelled; progress of a request under way), `stray` hears frames that cannot be
-    read. A side without `stray` (a server) answers these with a JSON-RPC error; a client must not (BASE-6).
-    Everything happens on one event loop; `receive` never waits, so answers and cancellations are always handled at once.
+    `serve` answers the peer's requests (None: a side that takes none; they are logged and dropped), `notice` hears its
+    notifications except those that the connection itself handles (cancelled; progress of a request under way), `stray`
+    hears frames that cannot be read. A side without `stray` (a server) answers these with a JSON-RPC error; a client
+    must not (BASE-6). What a callback raises is logged.
+    Everything happens on one event loop; `receive` never waits, so answers and cancellations are handled at once.
     """
 
     def __init__(
@@ -122,13 +124,14 @@ class Connection:
         self._notice = notice
         self._stray = stray
         self._loop = asyncio.get_running_loop()
+        # Each task in these three holds one of the slots.
         self._running: dict[Id, asyncio.Task[None]] = {}
-        self._abandoned: set[asyncio.Task[None]] = set()
+        self._abandoned: dict[Id, asyncio.Task[None]] = {}
+        self._answered: set[asyncio.Task[None]] = set()
         self._queue: dict[Id, tuple[Request, int]] = {}
         self._queued_bytes = 0
         self._waiting: dict[Id, Waiting] = {}
         self._last_id = 0
-        self._quiet: asyncio.Future[None] | None = None
         self._slots = 0 if serve is None else self.limits.running
         self._depth = self.limits.depth
 
@@ -142,9 +145,9 @@ class Connection:
             self.refuse_frame(frame, error)
             return
         if isinstance(message, Request):
-            if message.id in self._running or self._slots <= 0 or self._queue:
-                self._queue_up(message, len(frame))
-            else:
+            if message.id in self._running or self._slots <= 0 or self._abandoned:
+                self._sort(message, len(frame))
+            else:  # as `_start` does, a step less
                 self._slots -= 1
                 self._running[message.id] = self._loop.create_task(self._answer(message))
         elif isinstance(message, Response):
@@ -153,66 +156,75 @@ class Connection:
             self._hear(message)
 
     def refuse_frame(self, frame: bytes, error: FrameError) -> None:
-        """Handle a frame that cannot be read: fail the request it answers, tell `stray`, or answer with the error (F4)."""
+        """Handle a frame that cannot be read: fail the request it answers, tell `stray`, or answer it (F4)."""
         if error.reply and (waiting := self._take(error.id)):
-            if not waiting.future.done():
-                waiting.future.set_exception(InvalidResult(f"{self.name} answered {waiting.method} with {error.message}"))
+            fault = InvalidResult(f"{self.name} answered {waiting.method} with {printable(error.message)}")
+            waiting.future.set_exception(fault)
         elif self._stray is not None:
-            self._stray(frame, error)
-        elif not error.reply:
+            self._tell(self._stray, frame, error)
+        elif error.reply:
+            self.late += 1
+        else:
             self._channel.write(refusal(error.code, error.message, error.id))
 
     def refuse_long(self, limit: int) -> None:
         """Handle a frame that was longer than the transport's limit and was dropped."""
         self.refuse_frame(b"", FrameError(PARSE_ERROR, f"a message is longer than {limit} bytes (limit `line`)"))
 
-    def _queue_up(self, request: Request, size: int) -> None:
+    def _start(self, request: Request) -> None:
+        self._slots -= 1
+        self._running[request.id] = self._loop.create_task(self._answer(request))
+
+    def _sort(self, request: Request, size: int) -> None:
+        """Refuse, start or queue up a request for which there may be no place."""
+        id, limits = request.id, self.limits
         if self._serve is None:
-            log.warning("%s sent a request (%s), which this side does not take", self.name, request.method)
-        elif request.id in self._running or request.id in self._queue:
-            self._channel.write(refusal(INVALID_REQUEST, "a request with this id is already under way", request.id))
-        elif request.method == "ping":  # always answered, or a busy peer would look like a dead one
-            self._slots -= 1
-            self._running[request.id] = self._loop.create_task(self._answer(request))
-        elif len(self._queue) >= self.limits.queued or self._queued_bytes + size > self.limits.queued_bytes:
-            text = f"server busy: {self.limits.running} requests run and {len(self._queue)} wait (limits `running`, `queued`)"
-            self._channel.write(refusal(INTERNAL_ERROR, text, request.id))
+            log.warning("%s sent a request (%s), which this side does not take", self.name, printable(request.method))
+        elif id in self._running or id in self._queue or id in self._abandoned:
+            self._channel.write(refusal(INVALID_REQUEST, "a request with this id is already under way", id))
+        elif self._slots > 0 or (request.method == "ping" and self._slots > -limits.running):
+            self._start(request)  # a ping also beyond the slots, or a busy peer would look like a dead one
+        elif len(self._queue) >= limits.queued or self._queued_bytes + size > limits.queued_bytes:
+            text = f"server busy: {limits.running} requests run, {len(self._queue)} wait (limits `running`, `queued`)"
+            self._channel.write(refusal(INTERNAL_ERROR, text, id))
         else:
-            self._queue[request.id] = request, size
+            self._queue[id] = request, size
             self._queued_bytes += size
 
     async def _answer(self, request: Request) -> None:
         id = request.id
         task = asyncio.current_task()
+        assert self._serve is not None
+        assert task is not None
         try:
-            assert self._serve is not None
             frame = await self._serve(request, self)
-            if self._running.get(id) is task:  # else it was cancelled: nothing more is sent for it (STDIO-4)
-                self._channel.write(frame)
-                if self._channel.full:
-                    await self._channel.drained()
-        except asyncio.CancelledError:
-            if self._running.get(id) is task and not self.closed:  # the handler's own doing: the peer still needs an answer
-                self._channel.write(refusal(INTERNAL_ERROR, f"{request.method} was cancelled on this side", id))
+        except asyncio.CancelledError:  # where the peer did not ask for that, it still needs an answer
+            frame = refusal(INTERNAL_ERROR, "the request was cancelled on this side", id)
         except Exception:
-            log.exception("serving %s failed", request.method)
-            self._channel.write(refusal(INTERNAL_ERROR, "internal error", id))
-        finally:
-            if self._running.get(id) is task:
-                del self._running[id]
-                self._slots += 1
-                if self._queue:
-                    self._start_queued()
-                elif self._quiet is not None:
-                    self._check_quiet()
+            log.exception("serving %s failed", printable(request.method))
+            frame = refusal(INTERNAL_ERROR, "internal error", id)
+        if self._running.get(id) is not task:
+            return  # cancelled: nothing is sent for it (STDIO-4), and `_released` frees its slot
+        del self._running[id]
+        self._channel.write(frame)
+        if self._channel.full:  # the slot is kept until the peer has read, which bounds what waits to be sent
+            self._answered.add(task)
+            try:
+                await self._channel.drained()
+            finally:
+                self._answered.discard(task)
+                self._free_slot()
+        elif self._queue:
+            self._free_slot()
+        else:
+            self._slots += 1
 
-    def _start_queued(self) -> None:
+    def _free_slot(self) -> None:
+        self._slots += 1
         while self._queue and self._slots > 0:
-            id = next(iter(self._queue))
-            request, size = self._queue.pop(id)
+            request, size = self._queue.pop(next(iter(self._queue)))
             self._queued_bytes -= size
-            self._slots -= 1
-            self._running[id] = self._loop.create_task(self._answer(request))
+            self._start(request)
 
     def _hear(self, notification: Notification) -> None:
         if notification.method == CANCELLED:
@@ -224,10 +236,14 @@ class Connection:
         if notification.method == PROGRESS and self._progressed(notification):
             return
         if self._notice is not None:
-            try:
-                self._notice(notification)
-            except Exception:
-                log.exception("handling %s failed", notification.method)
+            self._tell(self._notice, notification)
+
+    def _tell(self, callback: Callable[..., None], *values: Any) -> None:
+        """Call back; a fault in there must not keep the messages that follow from being handled."""
+        try:
+            callback(*values)
+        except Exception:
+            log.exception("a callback failed on a message from %s", self.name)
 
     def cancel_served(self, id: Id) -> None:
         """Stop serving the peer's request `id` and send nothing more for it; unknown ids are ignored (CAN-3)."""
@@ -235,35 +251,28 @@ class Connection:
             self._queued_bytes -= entry[1]
         elif task := self._running.pop(id, None):
             # It keeps its slot until it has really ended: a handler that ignores cancellation must not be multiplied.
-            self._abandoned.add(task)
-            task.add_done_callback(self._released)
+            self._abandoned[id] = task
+            task.add_done_callback(lambda _: self._released(id))
             task.cancel()
-        if self._quiet is not None:
-            self._check_quiet()
 
     def serving(self, id: Id) -> bool:
         """Tell whether the peer's request `id` is still under way: neither answered nor cancelled."""
         return id in self._running
 
-    def _released(self, task: asyncio.Task[None]) -> None:
-        self._abandoned.discard(task)
-        self._slots += 1
-        self._start_queued()
+    def _released(self, id: Id) -> None:
+        del self._abandoned[id]
+        self._free_slot()
 
     def _resolve(self, response: Response) -> None:
-        waiting = self._take(response.id)
+        waiting, error = self._take(response.id), response.error
         if waiting is None:
             self.late += 1
-            if response.error is not None and response.id is None:
+            if error is not None and response.id is None:
                 if self.unmatched is not None:
-                    self.unmatched(response.error)
+                    self._tell(self.unmatched, error)
                 else:
-                    log.warning("%s reports: %s (%d)", self.name, response.error.message, response.error.code)
-            return
-        if waiting.future.done():
-            return
-        if response.error is not None:
-            error = response.error
+                    log.warning("%s reports: %s (%d)", self.name, printable(error.message), error.code)
+        elif error is not None:
             waiting.future.set_exception(PeerError(error.code, error.message, error.data))
         elif response.result is not None:
             waiting.future.set_result(response.result)
@@ -278,7 +287,7 @@ class Connection:
             return False
         waiting.last = self._loop.time()
         if waiting.progress is not None:
-            waiting.progress(params)
+            self._tell(waiting.progress, params)
         return True
 
     # ---- what goes out
@@ -302,8 +311,9 @@ class Connection:
         """Send a request and return the bytes of its result.
 
         `timeout` is the longest silence and `total` the longest time in seconds (defaults: limits `request_timeout` and
-        `request_total`); progress with the token `id` starts the first anew. Raises PeerError, RequestTimeout, InvalidResult or
-        ConnectionClosed. When it times out or the caller is cancelled the peer is told (CAN-5), unless not `cancellable`.
+        `request_total`); progress with the token `id` starts the first anew. Raises PeerError, RequestTimeout,
+        InvalidResult or ConnectionClosed. When it times out or the caller is cancelled the peer is told (CAN-5), unless
+        not `cancellable`.
         """
         if self.closed is not None:
             raise copy.copy(self.closed)
@@ -327,10 +337,10 @@ class Connection:
             self._waiting.pop(id, None)
             waiting.timer.cancel()
             if not waiting.future.cancel() and not waiting.future.cancelled():
-                waiting.future.exception()  # looked at, so that a fault that met a cancelled caller is not reported again
+                waiting.future.exception()  # looked at, so that a fault is not reported again where the caller is gone
 
     async def _drained_or(self, answer: asyncio.Future[Raw]) -> None:
-        """Wait for the channel, but no longer than for the answer: a peer that stopped reading must not outlast the timeout."""
+        """Wait for the channel, but not beyond the answer: a peer that does not read must not outlast the time."""
         drained = self._loop.create_task(self._channel.drained())
         try:
             await asyncio.wait([drained, answer], return_when=asyncio.FIRST_COMPLETED)
@@ -351,7 +361,9 @@ class Connection:
         waiting.future.set_exception(RequestTimeout(text))
 
     def _take(self, id: Id | None) -> Waiting | None:
-        return None if id is None else self._waiting.pop(id, None)
+        """The request of ours with this id, which has its answer now; None where it does not wait (any more)."""
+        waiting = None if id is None else self._waiting.pop(id, None)
+        return None if waiting is None or waiting.future.done() else waiting
 
     async def notify(self, method: str, params: Any) -> None:
         """Send a notification; waits while the channel is full. Nothing happens on a closed connection."""
@@ -371,7 +383,7 @@ class Connection:
         self._waiting.clear()
 
     def lost(self, reason: ConnectionClosed) -> None:
-        """The peer is gone for good: requests of ours fail, handlers of its requests are cancelled, queued ones dropped."""
+        """The peer is gone for good: requests of ours fail, its own are cancelled, queued ones dropped."""
         self.input_ended(reason)
         self._queue.clear()
         self._queued_bytes = 0
@@ -379,13 +391,7 @@ class Connection:
             self.cancel_served(id)
 
     async def quiet(self) -> None:
-        """Return when no request of the peer runs or waits; cancelled handlers that have not ended yet count too."""
-        self._quiet = self._loop.create_future()
-        self._check_quiet()
-        await self._quiet
-        if self._abandoned:
-            await asyncio.wait(self._abandoned)
-
-    def _check_quiet(self) -> None:
-        if self._quiet is not None and not self._running and not self._queue and not self._quiet.done():
-            self._quiet.set_result(None)
+        """Return when no request of the peer is under way; cancelled handlers that have not ended yet count too."""
+        # Where nobody holds a slot, nothing waits for one either.
+        while tasks := [*self._running.values(), *self._abandoned.values(), *self._answered]:
+            await asyncio.wait(tasks)

@@ -47,8 +47,8 @@ def connect(
 ) -> tuple[Connection, Connection]:
     """Make two connections that talk to one another; each maker is given the channel to its other side.
 
-    When the near side closes its channel, the far side's handlers are cancelled and have `grace` seconds, then `leave` is
-    awaited; `near.farewell` is the task that does this.
+    When the near side closes its channel, the far side's handlers are cancelled and have `grace` seconds, then `leave`
+    is awaited; `near.farewell` is the task that does this.
     """
     to_far, to_near = MemoryChannel(), MemoryChannel()
     one, other = near(to_far), far(to_near)

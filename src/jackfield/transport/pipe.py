@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import queue
+import select
 import stat
 import threading
 from collections.abc import Callable
@@ -25,10 +26,10 @@ def can_poll(fd: int) -> bool:
 
 
 class LineInput:
-    """Reads lines from a descriptor and hands each to `receive`; `overlong` is told of lines that were dropped for their length.
+    """Reads lines from a descriptor and hands each to `receive`; `overlong` is told of each that was too long to keep.
 
-    `ended` is called once, when the input has ended and all lines were handed over. The descriptor belongs to this object; it
-    must be non-blocking where it can be polled.
+    `ended` is called once, when the input has ended and all lines were handed over. The descriptor belongs to this
+    object; it must be non-blocking where it can be polled.
     """
 
     def __init__(
@@ -52,13 +53,15 @@ class LineInput:
         self._paused = False
         self._over = False
         self._more = threading.Semaphore(0)
+        self._asked = False
+        """A thread reads, or is about to; it is never asked for more than one read at a time."""
 
     def start(self) -> None:
         """Begin to read."""
         if self._polled:
             self._loop.add_reader(self._fd, self._readable)
         else:
-            self._more.release()
+            self._ask()
             threading.Thread(target=self._read_blocking, name="jackfield-input", daemon=True).start()
 
     def pause(self) -> None:
@@ -75,7 +78,7 @@ class LineInput:
             if self._polled:
                 self._loop.add_reader(self._fd, self._readable)
             else:
-                self._more.release()
+                self._ask()
 
     def close(self) -> None:
         """Stop reading and close the descriptor; `ended` is not called any more."""
@@ -101,14 +104,14 @@ class LineInput:
         lines = self._lines.feed(data)
         self.batch = len(lines)
         for line in lines:
-            if line.__class__ is bytes:
+            if isinstance(line, bytes):
                 self.receive(line)
             else:
                 self._overlong(self._limit)
 
     def _finish(self) -> None:
         for line in self._lines.finish():
-            if line.__class__ is bytes:
+            if isinstance(line, bytes):
                 self.receive(line)
             else:
                 self._overlong(self._limit)
@@ -131,19 +134,25 @@ class LineInput:
         with contextlib.suppress(OSError):
             os.close(self._fd)
 
+    def _ask(self) -> None:
+        if not self._asked:
+            self._asked = True
+            self._more.release()
+
     def _from_thread(self, data: bytes) -> None:
+        self._asked = False
         if not self._over:
             self._readable(data)
             if not self._paused:
-                self._more.release()
+                self._ask()
 
 
 class LineOutput:
     """Writes lines to a descriptor: the `Channel` of a stdio connection.
 
-    Frames written in one turn of the loop go out in one system call. `lost` is called once when the reader is gone. `source`
-    (the other direction, where there is one) tells whether more requests are being read, and is paused while far too much
-    waits to be sent. The descriptor belongs to this object.
+    Frames written in one turn of the loop go out in one system call. `lost` is called once when the reader is gone.
+    `source` (the other direction, where there is one) tells whether more requests are being read, and is paused while
+    far too much waits to be sent. The descriptor is this object's; where it can be polled it must be non-blocking.
     """
 
     def __init__(self, fd: int, limits: Limits, lost: Callable[[], None], source: LineInput | None = None) -> None:
@@ -159,6 +168,7 @@ class LineOutput:
         self._size = 0
         self._rest: memoryview | None = None
         self._scheduled = False
+        self._watched = False
         self._gone = False
         self._waiters: list[asyncio.Future[None]] = []
         self._jobs: queue.SimpleQueue[bytes] | None = None
@@ -186,16 +196,14 @@ class LineOutput:
     def _flush(self) -> None:
         if self._gone:
             return
-        frames = self._frames
-        if self._rest is None:
+        data = self._rest
+        if data is None:
+            frames = self._frames
             data = frames[0] + b"\n" if len(frames) == 1 else b"\n".join(frames) + b"\n"
-        else:
-            data = b"".join([self._rest, *[frame + b"\n" for frame in frames]])
-        frames.clear()
-        if not self._polled:
-            self._rest = None
-            self._hand_over(data)
-            return
+            frames.clear()
+            if not self._polled:
+                self._hand_over(data)
+                return
         try:
             sent = os.write(self._fd, data)
         except BlockingIOError:
@@ -205,18 +213,21 @@ class LineOutput:
             self._loop.call_soon(self._break)  # not at once: a handler may be in the middle of its own answer
             return
         self._size -= sent
-        if sent == len(data):
-            if self._rest is not None:
+        if self._size == 0:
+            if self._watched:
                 self._rest = None
+                self._watched = False
                 self._loop.remove_writer(self._fd)
             self._scheduled = False
             if self._waiters or self.full:
                 self._relieve()
             return
-        if self._rest is None:
-            self._scheduled = True
+        # What is left goes out before anything is put together anew: copying it each time would take squared time.
+        self._rest = memoryview(data)[sent:] if sent < len(data) else None
+        self._scheduled = True
+        if not self._watched:
+            self._watched = True
             self._loop.add_writer(self._fd, self._flush)
-        self._rest = memoryview(data)[sent:]
         if self._size >= self._high:
             self._overfull()
         elif self.full:
@@ -226,7 +237,9 @@ class LineOutput:
         """Let a thread write what the loop cannot watch (a regular file, any pipe on Windows)."""
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()
-            threading.Thread(target=self._write_blocking, args=(self._jobs,), name="jackfield-output", daemon=True).start()
+            thread = threading.Thread(target=self._write_blocking, args=(self._jobs,), name="jackfield-output")
+            thread.daemon = True
+            thread.start()
         self._scheduled = False
         self._jobs.put(data)
         if self._size >= self._high:
@@ -247,6 +260,8 @@ class LineOutput:
             os.close(self._fd)
 
     def _written(self, size: int) -> None:
+        if self._gone:
+            return
         self._size -= size
         if self._size == 0 or (self.full and self._size < self._high):
             self._relieve()
@@ -272,6 +287,14 @@ class LineOutput:
         """Return when everything has been handed to the system, or the reader is gone."""
         while self._size and not self._gone:
             await self._wait()
+
+    def hung_up(self) -> bool:
+        """Tell whether nobody can read any more what is written; False where the system does not tell."""
+        if not self._polled or self._gone:
+            return self._gone
+        watch = select.poll()
+        watch.register(self._fd, 0)
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0))
 
     async def _wait(self) -> None:
         waiter: asyncio.Future[None] = self._loop.create_future()

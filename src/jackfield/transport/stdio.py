@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import logging
 import os
 import signal
-import stat
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from msgspec import Struct
@@ -17,12 +17,15 @@ from msgspec import Struct
 from ..protocol.errors import ConnectionClosed
 from ..protocol.limits import Limits
 from .connection import Channel, Connection
-from .pipe import LineInput, LineOutput
+from .pipe import LineInput, LineOutput, can_poll
 
 log = logging.getLogger("jackfield")
 
 PARENT_WATCH = 2.0
 """Seconds between looks at whether the parent process still lives."""
+
+HANG_UP_WATCH = 0.25
+"""Seconds between looks at whether anybody still reads, once the input has ended."""
 
 
 class Descriptors(Struct, frozen=True):
@@ -35,16 +38,18 @@ class Descriptors(Struct, frozen=True):
 def take_over() -> Descriptors:
     """Keep standard input and output for the protocol alone (STDIO-2).
 
-    From then on descriptor 0 is empty, and what anything, children included, writes to descriptor 1 goes to standard error.
-    Text that is still buffered in `sys.stdout` goes there too.
+    From then on descriptor 0 is empty, and what anything, children included, writes to descriptor 1 goes to standard
+    error. Text that is still buffered in `sys.stdout` goes there too; what is printed later goes there line by line,
+    and what its encoding does not have is escaped.
     """
     for fd in (0, 1, 2):
         _fill(fd)
     taken_input, taken_output = os.dup(0), os.dup(1)  # neither is inherited by children (PEP 446)
     os.dup2(2, 1)
-    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - None where it was closed
+    text: object = sys.stdout  # None where it was closed
+    if isinstance(text, io.TextIOWrapper):
         with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
+            text.reconfigure(errors="backslashreplace", line_buffering=True)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -53,7 +58,7 @@ def take_over() -> Descriptors:
 
         for fd in (taken_input, taken_output):
             msvcrt.setmode(fd, os.O_BINARY)  # type: ignore[attr-defined,unused-ignore]
-    return Descriptors(_private(taken_input, os.O_RDONLY), _private(taken_output, os.O_WRONLY))
+    return Descriptors(taken_input, taken_output)
 
 
 def _fill(fd: int) -> None:
@@ -67,77 +72,91 @@ def _fill(fd: int) -> None:
             os.close(null)
 
 
-def _private(fd: int, mode: int) -> int:
-    """Make `fd` non-blocking where it can be polled, without touching the open file that others share.
+@contextlib.contextmanager
+def _unblocked(fd: int, mode: int) -> Generator[int]:
+    """Give `fd` back, or a descriptor in its place, non-blocking where it can be polled.
 
-    A shell, a sibling or standard error may hold the same open file, and non-blocking mode belongs to the file: so it is opened
-    anew where the system can do that. A socket cannot be opened anew; there nobody else is to be expected.
+    That mode belongs to the open file, which a shell, a sibling or standard error may hold too: so it is opened anew.
+    Where the system cannot do that (a socket say), the mode is set back in the end.
     """
-    if os.name == "nt":
-        return fd
-    kind = os.fstat(fd).st_mode
-    if stat.S_ISFIFO(kind) or os.isatty(fd):
-        try:
-            anew = os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY)
-        except OSError:
-            os.set_blocking(fd, False)
-            return fd
-        os.close(fd)
-        return anew
-    if stat.S_ISSOCK(kind):
+    if not can_poll(fd):
+        yield fd
+        return
+    try:
+        anew = os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        double = os.dup(fd)
+        before = os.get_blocking(fd)
         os.set_blocking(fd, False)
-    return fd
+        try:
+            yield fd
+        finally:
+            os.set_blocking(double, before)
+            os.close(double)
+        return
+    os.close(fd)
+    yield anew
 
 
 async def serve(make: Callable[[Channel], Connection], descriptors: Descriptors, limits: Limits) -> None:
-    """Hold one conversation until its input ends, its reader is gone, a signal asks for the end, or the parent has died.
+    """Hold one conversation until its input ends, its reader is gone, a signal asks for it, or the parent has died.
 
-    After the end of input everything that was read is still answered, for at most `drain` seconds; when nobody reads any more,
-    or a signal came, handlers are cancelled and have `grace` seconds.
+    After the end of input everything that was read is still answered, for at most `drain` seconds; when nobody reads
+    any more, or a signal came, handlers are cancelled and have `grace` seconds. The descriptors are closed in any case.
     """
     loop = asyncio.get_running_loop()
-    end: asyncio.Future[str] = loop.create_future()
-
-    def finish(why: str) -> None:
-        if not end.done():
-            end.set_result(why)
-        elif why != "input":
-            hurry.set()
-
-    hurry = asyncio.Event()
+    ended: asyncio.Future[None] = loop.create_future()
+    hurry: asyncio.Future[None] = loop.create_future()
 
     def receive(line: bytes) -> None:
         connection.receive(line)
 
-    source = LineInput(
-        descriptors.input, limits.line, receive, lambda limit: connection.refuse_long(limit), lambda: finish("input")
-    )
-    output = LineOutput(descriptors.output, limits, lambda: finish("output"), source)
-    connection = make(output)
-    source.receive = connection.receive  # one step less for each line
-    with _signals(loop, finish), _parent_watch(loop, finish):
-        source.start()
-        why = await end
-        source.close()
-        await _wind_up(why, connection, output, limits, hurry)
+    with (
+        _unblocked(descriptors.input, os.O_RDONLY) as reading,
+        _unblocked(descriptors.output, os.O_WRONLY) as writing,
+        _signals(loop, lambda: _mark(hurry)),
+        _parent_watch(loop, lambda: _mark(hurry)),
+    ):
+        source = LineInput(
+            reading,
+            limits.line,
+            receive,
+            lambda limit: connection.refuse_long(limit),
+            lambda: _mark(ended),
+        )
+        output = LineOutput(writing, limits, lambda: _mark(hurry), source)
+        connection = make(output)
+        source.receive = connection.receive  # a step less for each line
+        closed = ConnectionClosed(f"{connection.name} is gone")
+        try:
+            source.start()
+            await asyncio.wait((ended, hurry), return_when=asyncio.FIRST_COMPLETED)
+            source.close()
+            connection.input_ended(closed)
+            await _answer_all(connection, output, hurry, limits.drain)
+            connection.lost(closed)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.grace):
+                    await _drained(connection, output)
+        finally:
+            source.close()
+            connection.lost(closed)
+            output.close()
 
 
-async def _wind_up(
-    why: str, connection: Connection, output: LineOutput, limits: Limits, hurry: asyncio.Event
-) -> None:
-    closed = ConnectionClosed(f"{connection.name} is gone")
-    if why == "input":
-        connection.input_ended(closed)
-        done = asyncio.ensure_future(_drained(connection, output))
-        hurried = asyncio.ensure_future(hurry.wait())
-        await asyncio.wait((done, hurried), timeout=limits.drain, return_when=asyncio.FIRST_COMPLETED)
-        done.cancel()
-        hurried.cancel()
-    connection.lost(closed)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(limits.grace):
-            await _drained(connection, output)
-    output.close()
+def _mark(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _answer_all(connection: Connection, output: LineOutput, hurry: asyncio.Future[None], limit: float) -> None:
+    """Return when all that was read is answered and sent, in `limit` seconds, or when nobody waits for it any more."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limit
+    done = loop.create_task(_drained(connection, output))
+    while not (done.done() or hurry.done() or output.hung_up()) and (left := end - loop.time()) > 0:
+        await asyncio.wait((done, hurry), timeout=min(left, HANG_UP_WATCH), return_when=asyncio.FIRST_COMPLETED)
+    done.cancel()
 
 
 async def _drained(connection: Connection, output: LineOutput) -> None:
@@ -146,29 +165,34 @@ async def _drained(connection: Connection, output: LineOutput) -> None:
 
 
 @contextlib.contextmanager
-def _signals(loop: asyncio.AbstractEventLoop, finish: Callable[[str], None]) -> Any:
-    """End cleanly at SIGINT and SIGTERM; a second one of the same kind has its ordinary effect."""
-    taken: list[int] = []
+def _signals(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Generator[None]:
+    """End cleanly at SIGINT and SIGTERM; a second one of the same kind has its ordinary effect.
 
-    def ask(number: int) -> None:
-        loop.remove_signal_handler(number)
-        taken.remove(number)
-        finish("signal")
+    They are not left to the loop, which could not take the second one while a handler blocks it.
+    """
+    before: dict[int, Any] = {}
+
+    def ask(number: int, _: object) -> None:
+        signal.signal(number, before.pop(number) or signal.SIG_DFL)
+        loop.call_soon_threadsafe(finish)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
-            loop.add_signal_handler(number, ask, number)
-            taken.append(number)
+        usual = signal.getsignal(number)
+        if usual is not signal.SIG_IGN:  # as for a job in the background, which the terminal's SIGINT is not for
+            before[number] = usual
+            with contextlib.suppress(ValueError):  # not the main thread
+                signal.signal(number, ask)
     try:
         yield
     finally:
-        for number in taken:
-            loop.remove_signal_handler(number)
+        for number, usual in list(before.items()):
+            with contextlib.suppress(ValueError):
+                signal.signal(number, usual or signal.SIG_DFL)
 
 
 @contextlib.contextmanager
-def _parent_watch(loop: asyncio.AbstractEventLoop, finish: Callable[[str], None]) -> Any:
-    """End when the parent process is gone, for where the input does not tell (L10): a pipe that others hold open too."""
+def _parent_watch(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Generator[None]:
+    """End when the parent process is gone, for where the input does not tell (L10): others may hold the pipe open."""
     parent = os.getppid()
     if os.name == "nt" or parent <= 1:
         yield
@@ -179,7 +203,7 @@ def _parent_watch(loop: asyncio.AbstractEventLoop, finish: Callable[[str], None]
         nonlocal timer
         if os.getppid() != parent:
             log.warning("the parent process is gone; ending")
-            finish("parent")
+            finish()
         else:
             timer = loop.call_later(PARENT_WATCH, look)
 
@@ -193,8 +217,8 @@ def _parent_watch(loop: asyncio.AbstractEventLoop, finish: Callable[[str], None]
 def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run `main` on a fresh event loop (uvloop where it is installed) and return when it is done.
 
-    Tasks that are left over are cancelled and have a short time; threads are not waited for, so that a blocked one cannot keep
-    the process alive.
+    Tasks that are left over are cancelled and have a short time; threads are not waited for, so that a blocked one
+    cannot keep the process alive.
     """
     try:
         import uvloop

@@ -17,15 +17,6 @@ from .base import (
     Role,
     keep,
 )
-from .completion import (
-    CompleteParams,
-    CompleteResult,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    PromptReference,
-    ResourceTemplateReference,
-)
 from .content import (
     Annotations,
     AnyBlock,
@@ -44,26 +35,6 @@ from .content import (
     ToolResultContent,
     ToolUseContent,
     UnknownContent,
-)
-from .elicitation import (
-    BooleanSchema,
-    Choices,
-    ElicitationCompleteParams,
-    ElicitationRequiredData,
-    ElicitParams,
-    ElicitResult,
-    FormSchema,
-    IntegerSchema,
-    MultiSelectSchema,
-    NumberSchema,
-    Option,
-    PrimitiveSchema,
-    StringSchema,
-)
-from .inputs import (
-    InputRequest,
-    InputRequiredResult,
-    InputResponses,
 )
 from .lifecycle import (
     ClientCapabilities,
@@ -91,51 +62,74 @@ from .lifecycle import (
     UnsupportedVersionData,
 )
 from .notices import (
+    AcknowledgedParams,
     CancelledParams,
+    ListenParams,
     LogParams,
     ProgressParams,
     SetLevelParams,
+    SubscriptionFilter,
 )
-from .prompts import (
+from .offers import (
+    CallToolParams,
+    CallToolResult,
+    CompleteParams,
+    CompleteResult,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
     GetPromptParams,
     GetPromptResult,
     ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
     Prompt,
     PromptArgument,
+    PromptReference,
+    ReadResourceParams,
+    ReadResourceResult,
+    Resource,
+    ResourceMissingData,
+    ResourceTemplate,
+    ResourceTemplateReference,
+    ResourceUpdatedParams,
+    SubscribeParams,
+    Tool,
+    ToolAnnotations,
+    ToolExecution,
+)
+from .questions import (
+    BooleanSchema,
+    Choices,
+    CreateMessageParams,
+    CreateMessageResult,
+    ElicitationCompleteParams,
+    ElicitationRequiredData,
+    ElicitParams,
+    ElicitResult,
+    FormSchema,
+    InputRequest,
+    InputRequiredResult,
+    InputResponses,
+    IntegerSchema,
+    ListRootsResult,
+    ModelHint,
+    ModelPreferences,
+    MultiSelectSchema,
+    NumberSchema,
+    Option,
+    PrimitiveSchema,
+    Root,
+    SamplingMessage,
+    StringSchema,
+    ToolChoice,
 )
 from .reading import (
     decode_block,
     decode_blocks,
     decoder,
     read,
-)
-from .resources import (
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ReadResourceParams,
-    ReadResourceResult,
-    Resource,
-    ResourceMissingData,
-    ResourceTemplate,
-    ResourceUpdatedParams,
-    SubscribeParams,
-)
-from .roots import (
-    ListRootsResult,
-    Root,
-)
-from .sampling import (
-    CreateMessageParams,
-    CreateMessageResult,
-    ModelHint,
-    ModelPreferences,
-    SamplingMessage,
-    ToolChoice,
-)
-from .subscriptions import (
-    AcknowledgedParams,
-    ListenParams,
-    SubscriptionFilter,
 )
 from .tasks import (
     TASKS_EXTENSION,
@@ -151,14 +145,6 @@ from .tasks import (
     TaskStatus,
     TaskStatusParams,
     UpdateTaskParams,
-)
-from .tools import (
-    CallToolParams,
-    CallToolResult,
-    ListToolsResult,
-    Tool,
-    ToolAnnotations,
-    ToolExecution,
 )
 
 __all__ = [

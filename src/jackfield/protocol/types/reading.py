@@ -11,11 +11,19 @@ from msgspec import Raw
 
 from .base import Kept, PaginatedResult, keep
 from .content import AnyBlock, PromptMessage, ToolResultContent, UnknownContent
-from .prompts import GetPromptResult, ListPromptsResult, Prompt
-from .resources import ListResourcesResult, ListResourceTemplatesResult, Resource, ResourceTemplate
-from .roots import ListRootsResult, Root
-from .sampling import CreateMessageResult
-from .tools import CallToolResult, ListToolsResult, Tool
+from .offers import (
+    CallToolResult,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+)
+from .questions import CreateMessageResult, ListRootsResult, Root
 
 T = TypeVar("T")
 Json = bytes | Raw

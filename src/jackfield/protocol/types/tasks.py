@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from msgspec import UNSET, Raw, UnsetType
 
 from .base import ErrorData, Object, Params, Result
-from .inputs import InputRequest, InputResponses
+from .questions import InputRequest, InputResponses
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]

@@ -82,7 +82,7 @@ def list_plans() -> list[str]:
     return [f"plan://{plan_id}" for plan_id in PlanStore.from_environment().ids()]
 
 
-@server.resource("plan://{plan_id}", title="A saved plan", mime_type="application/json", list=list_plans)
+@server.resource("plan://{plan_id}", name="plan", title="A saved plan", mime_type="application/json", list=list_plans)
 def read_plan(plan_id: str) -> str | None:
     """A saved plan, as JSON."""
     return PlanStore.from_environment().read(plan_id)  # None is answered as "not found"

@@ -1,12 +1,14 @@
-"""Elicitation: a server asks the client's person, by a form or by a URL."""
+"""What a server asks in the middle of a request: elicitation, sampling, roots, and the answer that holds questions."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .base import Object, Params, Result
+from .base import Kept, Object, Params, Result, Role
+from .content import SamplingContent
+from .offers import Tool
 
 
 class ElicitParams(Params):
@@ -114,3 +116,92 @@ class FormSchema(Object, tag_field="type", tag="object"):
     properties: dict[str, PrimitiveSchema]
     required: list[str] | None = None
     schema: str | None = field(name="$schema", default=None)
+
+
+class SamplingMessage(Object):
+    """One message for or from the model; a list of blocks from 2025-11-25 on (SMP-2, SMP-5)."""
+
+    role: Role
+    content: SamplingContent | list[SamplingContent]
+    meta: dict[str, Any] | None = field(name="_meta", default=None)
+
+
+class ModelHint(Object):
+    """A part of a model's name; advisory (SMP-3)."""
+
+    name: str | None = None
+
+
+class ModelPreferences(Object):
+    """What matters in the choice of the model, each from 0 to 1; hints in order of preference."""
+
+    hints: list[ModelHint] | None = None
+    cost_priority: float | None = None
+    speed_priority: float | None = None
+    intelligence_priority: float | None = None
+
+
+class ToolChoice(Object):
+    """Whether the model may, must or must not call a tool; absent is `auto`."""
+
+    mode: Literal["auto", "required", "none"] | None = None
+
+
+class CreateMessageParams(Params):
+    """`sampling/createMessage` (SMP-1)."""
+
+    messages: list[SamplingMessage]
+    max_tokens: int
+    system_prompt: str | None = None
+    temperature: float | None = None
+    stop_sequences: list[str] | None = None
+    model_preferences: ModelPreferences | None = None
+    include_context: Literal["none", "thisServer", "allServers"] | None = None
+    metadata: dict[str, Any] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice | None = None
+    task: Raw | UnsetType = UNSET
+
+
+class CreateMessageResult(Result):
+    """What the model said; `stop_reason` is open: endTurn, stopSequence, maxTokens, toolUse or another (SMP-3)."""
+
+    role: Role
+    content: SamplingContent | list[SamplingContent]
+    model: str
+    stop_reason: str | None = None
+
+
+class Root(Kept):
+    """One place, a file URI; advice, no access control (ROOT-1)."""
+
+    uri: str
+    name: str | None = None
+    meta: dict[str, Any] | None = field(name="_meta", default=None)
+
+
+class ListRootsResult(Result):
+    """`roots/list`."""
+
+    roots: list[Root]
+
+
+class InputRequest(Object):
+    """One question: a method that a legacy server would have sent as a request, and its params, undecoded (MR-2)."""
+
+    method: str
+    params: Raw | UnsetType = UNSET
+
+
+class InputRequiredResult(Result):
+    """The request needs answers first: at least one of the two members is there (MR-1)."""
+
+    kind: ClassVar[str] = "input_required"
+
+    input_requests: dict[str, InputRequest] | None = None
+    request_state: str | None = None
+    """Opaque; goes back unchanged (MR-4)."""
+
+
+InputResponses = dict[str, Raw]
+"""The answers, by the question's key: each a CreateMessageResult, ElicitResult or ListRootsResult (MR-3)."""

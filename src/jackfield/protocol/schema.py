@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -19,10 +20,13 @@ __all__ = ["MOST_PROBLEMS", "InvalidSchema", "Problem", "Schema"]
 
 MOST_PROBLEMS: Final = 20
 """How many problems are reported for one value."""
-MOST_CHECKS: Final = 2**27
-"""What one value may cost in all (a few seconds); without it a small schema and a small value could take days (S03)."""
-MOST_EXPLAINED: Final = 20_000
-"""What one value may cost where every problem is looked for: the engine makes an object for each, and for each try."""
+MOST_LOOKS: Final = 2**27
+"""What the engine may look at for one verdict (a few seconds); without it, small schemas and values could take days (S03)."""
+MOST_EXPLAINED: Final = 100_000
+"""What the engine may look at where every problem is wanted: it makes an object for each, and for each alternative."""
+MOST_COPIED: Final = 500_000
+MOST_COPIED_BYTES: Final = 2**27
+"""How much of the value all those objects may hold: each has a copy of what it found wrong, with all that is in it."""
 MOST_EXPLAINED_CHAIN: Final = 256
 """How many schemas within one another are followed then; the engine's stack ends at about 600 on a small thread."""
 MOST_STATES: Final = 2**31
@@ -125,31 +129,33 @@ class Schema:
             return f"is nested deeper than {self._depth} levels"
         cost = self._cost
         nodes = containers + body.count(b",") + 1  # or fewer: commas in texts count too
-        checks, states = nodes * cost.checks, len(body) * cost.states
-        if checks > MOST_CHECKS or states > MOST_STATES or not cost.remembered:
+        looks, states = nodes * cost.looks_at_most, len(body) * cost.states_at_most
+        if looks > MOST_LOOKS or states > MOST_STATES or not cost.remembered:
             levels = _levels(value)
-            tries, deepest = self._tries(levels), self._tries([0] * (len(levels) - 1) + [1])
-            forgetful = tries * cost.widest, len(body) * deepest * cost.most_states
-            checks = min(sum(levels) * cost.checks, forgetful[0]) if cost.remembered else forgetful[0]
+            forgetful = _total(levels, cost.looks), len(body) * max(_at_depths(cost.states, len(levels)))
+            looks = min(sum(levels) * cost.looks_at_most, forgetful[0]) if cost.remembered else forgetful[0]
             states = min(states, forgetful[1]) if cost.remembered else forgetful[1]
-        if checks > MOST_CHECKS:
+        if looks > MOST_LOOKS:
             return "is too large to be checked against this schema"
         if states > MOST_STATES:
             return "is too long to be checked against the patterns of this schema"
         return None
 
-    def _tries(self, levels: list[int]) -> int:
-        """How often schemas judge something in a value with so many values at each depth, if nothing is remembered."""
-        growth = self._cost.growth
-        return sum(size * growth[min(depth, len(growth) - 1)] for depth, size in enumerate(levels))
-
     def _explain(self, validator: jsonschema_rs.Validator, value: Any) -> list[Problem]:
-        levels = _levels(value)
-        cost = self._tries(levels)
+        levels, cost = _levels(value), self._cost
+        looks = _total(levels, cost.looks)
+        # A value is copied for each fault of its own and of all that it is in.
+        around = list(accumulate(_at_depths(cost.faults, len(levels))))
+        names = max(levels) if cost.names else 1
         faults: Iterable[jsonschema_rs.ValidationError]
-        if cost <= MOST_EXPLAINED and len(levels) * self._cost.chain <= MOST_EXPLAINED_CHAIN:
+        if (
+            looks <= MOST_EXPLAINED
+            and len(levels) * cost.chain <= MOST_EXPLAINED_CHAIN
+            and _total(levels, around) * names <= MOST_COPIED
+            and len(msgspec.json.encode(value)) * around[-1] * names <= MOST_COPIED_BYTES
+        ):
             faults = validator.iter_errors(value)
-        elif cost <= MOST_CHECKS and not any(_has_alternatives(node.schema) for node in self._graph.nodes):
+        elif looks <= MOST_LOOKS and not any(_has_alternatives(node.schema) for node in self._graph.nodes):
             faults = _first_error(validator, value)
         else:
             return [Problem("$", "does not fit the schema; it is too large or too nested to say where")]
@@ -190,7 +196,7 @@ def _refused(error: ValueError, document: Json) -> InvalidSchema:
     place = None
     for step in error.instance_path:
         place = (place, str(step))
-    value = _at(document, error.instance_path)
+    value = _at(document, error)
     shown = "" if isinstance(value, dict | list) else f"{cut(repr(value))}: "
     return InvalidSchema(pointer(place), f"{shown}{next(_all([error], document))[1]}")
 
@@ -217,6 +223,14 @@ def _levels(value: Any) -> list[int]:
         sizes.append(len(level))
         level = members(level)
     return sizes
+
+
+def _at_depths(by_depth: list[int], depths: int) -> list[int]:
+    return (by_depth + by_depth[-1:] * depths)[:depths]
+
+
+def _total(levels: list[int], by_depth: list[int]) -> int:
+    return sum(size * each for size, each in zip(levels, _at_depths(by_depth, len(levels)), strict=True))
 
 
 def _without(bad: set[str], nodes: list[Node], document: Json) -> tuple[Json, tuple[str, ...]]:
@@ -281,7 +295,7 @@ def _all(faults: Iterable[jsonschema_rs.ValidationError], value: Any) -> Iterato
             yield from _alternatives(fault, value)
         else:
             say = _MESSAGES.get(kind)
-            yield path, fault.message.removeprefix("it ") if say is None else say(fault, _at(value, path))
+            yield path, fault.message.removeprefix("it ") if say is None else say(fault, _at(value, fault))
 
 
 def _alternatives(fault: Any, value: Any) -> Iterator[tuple[Path, str]]:
@@ -298,7 +312,7 @@ def _alternatives(fault: Any, value: Any) -> Iterator[tuple[Path, str]]:
     if len(meant) == 1:
         yield from _all(meant[0], value)
     elif len(types) >= len(tried):
-        yield path, _wrong_type(list(dict.fromkeys(types)), _at(value, path))
+        yield path, _wrong_type(list(dict.fromkeys(types)), _at(value, fault))
     else:
         yield path, f"fits none of the {len(tried)} alternatives"
 
@@ -316,9 +330,13 @@ def _type_of(value: Any) -> str:
     return names.get(value.__class__, "array")
 
 
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        value = value[step]
+def _at(value: Any, fault: Any) -> Any:
+    """The value that is wrong, without asking the engine for its copy where the path leads there."""
+    try:
+        for step in fault.instance_path:
+            value = value[step]
+    except (LookupError, TypeError):
+        return fault.instance  # the engine leaves empty names out of a path
     return value
 
 

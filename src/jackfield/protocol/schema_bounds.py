@@ -33,13 +33,22 @@ _KEYWORDS: Final = {
     "properties": ("some", "map"),
     **dict.fromkeys(("$defs", "definitions"), ("none", "map")),
 }
+_ASSERTIONS: Final = frozenset(
+    (
+        *("type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "contains", "maxProperties"),
+        *("minProperties", "anyOf", "oneOf", "not", "propertyNames", "additionalProperties", "additionalItems"),
+        *("unevaluatedProperties", "unevaluatedItems", "dependencies"),
+    )
+)
+"""Keywords that can find one thing wrong with a value each."""
 _UNEVALUATED: Final = 3
 """How often the engine looks at the schemas beside an `unevaluated...`, anew for each one within (measured)."""
 _DEEPEST_VALUE: Final = 64
 _SATURATED: Final = 2**62
 _MOST_STATES: Final = 1000
 """No pattern that may be compiled has more states."""
-_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\\[])*\]")  # stops at another bracket: a class is looked through once
 _COUNTED: Final = re.compile(r"(\)?)\{(\d{1,6})(?:,(\d{0,6}))?\}")
 
 
@@ -67,22 +76,23 @@ class Node(Struct):
 class Cost(Struct, frozen=True):
     """What checking a value can cost at most.
 
-    `growth[d]` is how many schemas may judge a value at depth d, where no result is remembered; the last one holds for
-    all that are deeper. `widest` is how much there is to look at in one of them (lists count by their length), and
-    `most_states` how many states its patterns have.
+    The lists say it by the depth in the value, each last number for all that is deeper too: `looks` is how much schemas
+    have to look at in one value (each counts one, and the length of its lists), `faults` how many things they can find
+    wrong, `states` how many states of patterns may look at one character. They hold where no result is remembered.
 
     The engine remembers what a recursive reference gave for a value, unless an `unevaluated...` is there too: if it
-    does (`remembered`), `checks` and `states` are what all schemas together have to look at in one value, whatever its
-    depth. `chain` is how many schemas within one another may judge one value.
+    does (`remembered`), `looks_at_most` and `states_at_most` hold at any depth. `chain` is how many schemas within one
+    another may judge one value, `names` whether each name of an object can be a fault of that object.
     """
 
-    growth: list[int]
-    widest: int
-    most_states: int
+    looks: list[int]
+    faults: list[int]
+    states: list[int]
     remembered: bool
-    checks: int
-    states: int
+    looks_at_most: int
+    states_at_most: int
     chain: int
+    names: bool
 
 
 class Graph:
@@ -226,29 +236,36 @@ class Graph:
                 fault = f"its references multiply: one value would be checked {times[number]} times, over"
                 fault = f"{fault} {self._limits.schema_nodes} (limit `schema_nodes`)"
                 raise InvalidSchema(pointer(self.nodes[number].place), fault, "schema_nodes")
+        used_schemas = [self.nodes[number].schema for number in used]
         widths = [_width(node.schema) for node in self.nodes]
+        faults = [_faults(node.schema) for node in self.nodes]
         states = [sum(map(_states, patterns_of(node.schema))) for node in self.nodes]
         return Cost(
-            growth=self._growth(inside, times[:]),
-            widest=max(widths[number] for number in used),
-            most_states=max(states[number] for number in used),
-            remembered=not back or all(_again(self.nodes[number].schema) == 1 for number in used),
-            checks=self._remembered(used, back, widths),
-            states=self._remembered(used, back, states) if any(states) else 0,
+            looks=self._growth(inside, widths),
+            faults=self._growth(inside, faults),
+            states=self._growth(inside, states) if any(states) else [0],
+            remembered=not back or all(_again(schema) == 1 for schema in used_schemas),
+            looks_at_most=self._remembered(used, back, widths),
+            states_at_most=self._remembered(used, back, states) if any(states) else 0,
             chain=max(chain[number] for number in used),
+            names=any("propertyNames" in schema for schema in used_schemas),
         )
 
-    def _growth(self, inside: list[int], times: list[int]) -> list[int]:
-        """How many schemas may judge a value, by its depth; the last number holds for all that are deeper."""
-        growth = [times[0]]
+    def _growth(self, inside: list[int], weights: list[int]) -> list[int]:
+        """What the schemas that may judge a value weigh together, by its depth; the last number holds for all deeper."""
+        now = weights[:]
+        for number in inside:
+            now[number] = min(now[number] + self._sums(number, now, now)[0], _SATURATED)
+        growth = [now[0]]
+        before = above = [0] * len(now)
         for _ in range(_DEEPEST_VALUE):
-            above = times[:]
+            before, above, now = above, now, [0] * len(now)
             for number in inside:
-                own, each, some = self._sums(number, times, above)
-                times[number] = min(max(above[number], own + each + some), _SATURATED)
-            if times == above:
+                now[number] = min(sum(self._sums(number, now, above)), _SATURATED)
+            if now in (above, before):  # nothing new comes, or only objects and arrays in turn
+                growth.append(max(now[0], above[0] if now == before else 0))
                 break
-            growth.append(times[0])
+            growth.append(now[0])
         return growth
 
     def _sums(self, number: int, same: list[int], below: list[int]) -> tuple[int, int, int]:
@@ -377,6 +394,12 @@ def map_of(schema: Json, keyword: str) -> Json:
 def _width(schema: Json) -> int:
     """How much the engine may have to look at for this schema alone."""
     return 1 + sum(len(cast("list[Any]", each)) for each in schema.values() if isinstance(each, list | dict))
+
+
+def _faults(schema: Json) -> int:
+    """How many things can be wrong with one value by this schema alone."""
+    lists = [schema.get("required"), *map_of(schema, "dependentRequired").values()]
+    return 1 + len(_ASSERTIONS & schema.keys()) + sum(len(each) for each in lists if isinstance(each, list))
 
 
 def patterns_of(schema: Json) -> Iterator[str]:

@@ -82,9 +82,10 @@ def placed(error: Exception) -> str:
 
 def _opened(text: str, wanted: frozenset[str]) -> Any:
     data = text.encode()
+    if deeper_than(data, MAX_DEPTH):
+        return text  # The check of the message's own depth did not see into its texts.
     try:
-        # The check of the message's own depth did not see into its texts.
-        value = text if deeper_than(data, MAX_DEPTH) else _read(data)
+        value = _read(data)
     except FAULTS:
         return text  # Broken JSON is told to the model as the text that it is.
     kind = {dict: "object", list: "array"}.get(value.__class__)

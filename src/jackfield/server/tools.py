@@ -200,7 +200,7 @@ class RawArguments:
     def decode(self, raw: bytes | Raw) -> dict[str, Any]:
         """Read and check the arguments. Raises msgspec.DecodeError for those that need `repair`."""
         value: Any = msgspec.json.decode(raw)
-        if not isinstance(value, dict) or self._checker.errors(value):
+        if not isinstance(value, dict) or not self._checker.is_valid(value):  # pyright: ignore[reportUnknownArgumentType]
             raise msgspec.ValidationError("the arguments do not fit the input schema")
         return value  # pyright: ignore[reportUnknownVariableType]
 
@@ -227,10 +227,13 @@ class RawArguments:
 
 
 def _compiled(schema: dict[str, Any], label: str) -> Schema:
+    """A schema that somebody wrote, checked now (JS-2). Raises RegistrationError that begins with `label`."""
     try:
-        return Schema(schema)
+        found = Schema(schema)
+        found.compile()
     except RegistrationError as fault:
         raise RegistrationError(f"{label}: {fault}") from fault
+    return found
 
 
 def _problems(schema: Schema, value: Any) -> list[str]:

@@ -18,8 +18,8 @@ class MemoryChannel:
         self.ended: Callable[[], None] | None = None
         self._far: Connection | None = None
 
-    def join(self, far: Connection) -> None:
-        """Deliver what is written from now on to `far`."""
+    def join(self, far: Connection | None) -> None:
+        """Deliver what is written from now on to `far`; to nobody where that is None."""
         self._far = far
 
     def write(self, frame: bytes) -> None:
@@ -63,6 +63,7 @@ def connect(
 
     def ended() -> None:
         to_far.ended = None
+        to_near.join(None)
         one.farewell = asyncio.get_running_loop().create_task(part())
 
     to_far.ended = ended

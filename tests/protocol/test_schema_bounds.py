@@ -179,10 +179,15 @@ def test_references_within_the_document_are_followed(document: Json) -> None:
         ({"$ref": "#/title/0", "title": "x"}, "there is nothing"),
         ({"$ref": "#/title", "title": "x"}, "there is no schema"),
         ({"$defs": {"a": {"$id": "x:y"}, "b": {"$id": "x:y"}}}, "'x:y' is given twice"),
+        ({"$defs": {"a": {"$anchor": "x"}, "b": {"$dynamicAnchor": "x"}}}, "'x' is given twice"),
+        (
+            {"$schema": "http://json-schema.org/draft-07/schema", "items": {"$id": "x:y", "$ref": "#/definitions/a"}},
+            "no `$id` beside `$ref`",
+        ),
     ],
 )
-def test_a_reference_to_nothing_is_refused(document: Json, fault: str) -> None:
-    """What leads nowhere is not treated as a schema that lets everything pass (JS-2)."""
+def test_a_reference_to_nothing_or_to_two_things_is_refused(document: Json, fault: str) -> None:
+    """What leads nowhere is not a schema that lets everything pass, and nobody guesses which one was meant (JS-2)."""
     assert fault in str(refusal(document))
 
 
@@ -234,8 +239,8 @@ def test_looks_count_what_judges_a_value_at_each_depth() -> None:
     assert cost(fork).looks[:4] == [7, 16, 32, 64]
     assert len(cost(fork).looks) > 50
     assert cost(fork).looks_at_most < 50
-    assert cost({"properties": {"a": {"items": {}}}, "required": ["a"]}).looks == [3, 1, 1, 0]
-    assert cost({"items": {"additionalProperties": again}}).looks == [2, 2, 2, 2]
+    assert cost({"properties": {"a": {"items": {}}}, "required": ["a"]}).looks[:4] == [3, 1, 1, 0]
+    assert cost({"items": {"additionalProperties": again}}).looks == [1, 1, 2, 2]
 
 
 def test_faults_count_what_can_be_wrong_with_a_value() -> None:
@@ -260,7 +265,7 @@ def test_states_are_those_of_the_patterns_that_may_read_the_same_text() -> None:
     """Patterns of different properties do not add up, those of one value do; none has more than can be compiled."""
     word, counted = {"pattern": "^[a-z]+$"}, {"pattern": "^[a-z0-9-]{1,64}$"}
 
-    assert cost({"properties": {"a": word, "b": word}}).states == [0, 4, 0]
+    assert cost({"properties": {"a": word, "b": word}}).states[:3] == [0, 4, 0]
     assert cost({"allOf": [word, word]}).states_at_most == 8
     assert cost(counted).states_at_most == 67
     assert cost({"pattern": "((a{9}){9}){9}"}).states_at_most > 700

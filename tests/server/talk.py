@@ -1,4 +1,6 @@
-"""A client's side of one conversation in this process, message by message, so that tests see just what goes over the wire."""
+"""A client's side of one conversation in this process, message by message, so that tests see just what goes over the
+wire.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Talk:
         """The server never hangs up first."""
 
     def send(self, method: str, params: dict[str, Any] | None = None, *, id: Any = None, **meta: Any) -> Any:
-        """Send a request without waiting and return its id. `meta` goes into `_meta`, `log_level` under its long name."""
+        """Send a request without waiting and return its id. `meta` goes into `_meta`, `log_level` under its long
+        name.
+        """
         if id is None:
             self._last += 1
             id = self._last
@@ -138,3 +142,13 @@ def text_of(result: dict[str, Any]) -> str:
     """The text of a result that is one block of text."""
     (block,) = result["content"]
     return block["text"]
+
+
+def progress_of(talk: Talk) -> list[dict[str, Any]]:
+    """The progress reports that came, in order."""
+    return [each["params"] for each in talk.heard if each["method"] == "notifications/progress"]
+
+
+def logs_of(talk: Talk) -> list[dict[str, Any]]:
+    """The log messages that came, in order."""
+    return [each["params"] for each in talk.heard if each["method"] == "notifications/message"]

@@ -94,7 +94,9 @@ class TestValues:
             assert await complete(talk, "x", TEMPLATE) == nothing
 
     async def test_one_text_is_not_a_list_of_its_letters(self, caplog: pytest.LogCaptureFixture) -> None:
-        """A completer that returns one text, or fails, is an internal error; the cause is in the log alone (CMP-3, O03)."""
+        """A completer that returns one text, or fails, is an internal error; the cause is in the log alone (CMP-3,
+        O03).
+        """
 
         def fail(typed: str) -> list[str]:
             raise OSError("secret")
@@ -184,7 +186,9 @@ class TestRegistration:
         def named(*, a: str) -> list[str]: ...
 
         for fn in (none, three, named):
-            with pytest.raises(RegistrationError, match=f"{fn.__name__}: a completion takes the text so far, and may take"):
+            with pytest.raises(
+                RegistrationError, match=f"{fn.__name__}: a completion takes the text so far, and may take"
+            ):
                 server_with(fn)
 
         async def generator(typed: str):  # type: ignore[no-untyped-def]

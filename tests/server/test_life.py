@@ -41,7 +41,9 @@ def recorded(log: list[str], state: Any = "state") -> Lifespan:
 
 
 async def test_what_the_lifespan_yields_is_the_state_of_each_request() -> None:
-    """`ctx.state` is what the lifespan yielded, which is called with the server; it has ended when the client has closed."""
+    """`ctx.state` is what the lifespan yielded, which is called with the server; it has ended when the client has
+    closed.
+    """
     log: list[str] = []
     seen: list[Server] = []
 
@@ -73,7 +75,9 @@ async def test_without_a_lifespan_there_is_no_state() -> None:
 
 @pytest.mark.parametrize("first", [0, 1])
 async def test_several_conversations_share_one_life(first: int) -> None:
-    """Two clients share one lifespan, whichever of them closes first; a third one later begins another (STATE-3, F12)."""
+    """Two clients share one lifespan, whichever of them closes first; a third one later begins another (STATE-3,
+    F12).
+    """
     log: list[str] = []
     server = server_with(recorded(log))
     clients = [Client(server), Client(server)]
@@ -149,7 +153,9 @@ async def test_what_the_lifespan_raises_at_its_end_is_logged(caplog: pytest.LogC
 
 
 async def test_a_lifespan_that_breaks_down_does_not_end_the_conversations(caplog: pytest.LogCaptureFixture) -> None:
-    """When a background task of the lifespan fails it is logged, and calls, those on threads too, are still answered."""
+    """When a background task of the lifespan fails it is logged, and calls, those on threads too, are
+    still answered.
+    """
     break_down = asyncio.Event()
 
     async def background() -> None:
@@ -178,11 +184,13 @@ async def test_a_lifespan_that_breaks_down_does_not_end_the_conversations(caplog
 async def test_a_start_that_nobody_waits_for_any_more_is_cancelled() -> None:
     """A client that gives up while the lifespan starts does not wait for it, and leaves nothing of it running."""
     log: list[str] = []
+    started = asyncio.Event()
 
     @contextlib.asynccontextmanager
     async def lifespan(server: Server) -> AsyncIterator[None]:
         try:
             log.append("start")
+            started.set()
             await asyncio.Event().wait()
             yield
         finally:
@@ -190,8 +198,7 @@ async def test_a_start_that_nobody_waits_for_any_more_is_cancelled() -> None:
 
     client = Client(server_with(lifespan))
     connecting = asyncio.create_task(client.connect())
-    while not log:
-        await asyncio.sleep(0)
+    await started.wait()
     connecting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await connecting

@@ -69,7 +69,9 @@ class TestPages:
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("revision", [MODERN, LEGACY[0]])
     async def test_all_four_lists_come_in_pages(self, method: str, revision: str) -> None:
-        """Seven items at three a page are three pages in order of registration, the last without a cursor (PAG-1, TOOL-1)."""
+        """Seven items at three a page are three pages in order of registration, the last without a cursor (PAG-1,
+        TOOL-1).
+        """
         async with talking(server_with(7, 3), revision) as talk:
             found = await pages(talk, method)
             assert [len(page) for page in found] == [3, 3, 1]
@@ -133,7 +135,10 @@ class TestPages:
         server = server_with(4, 2)
         async with talking(server) as one, talking(server) as other:
             cursor = (await one.ask("tools/list"))["nextCursor"]
-            assert [tool["name"] for tool in (await other.ask("tools/list", {"cursor": cursor}))["tools"]] == ["t2", "t3"]
+            assert [tool["name"] for tool in (await other.ask("tools/list", {"cursor": cursor}))["tools"]] == [
+                "t2",
+                "t3",
+            ]
 
 
 class TestChanges:
@@ -193,14 +198,13 @@ class TestChanges:
     def test_no_text_breaks_a_list(self, cursor: str) -> None:
         """Any cursor gives a page or the error for an invalid one (PAG-3)."""
         found = listing("a", "b", "c")
-        try:
-            assert set(names(found.page(cursor, 1))) < {"a", "b", "c"}
-        except ProtocolError as error:
-            assert error.code == -32602
-        try:
-            assert set(page_of([("a", 1), ("b", 2)], cursor, 1)[0]) <= {2}
-        except ProtocolError as error:
-            assert error.code == -32602
+        for ask in (lambda: found.page(cursor, 1), lambda: page_of([("a", 1), ("b", 2)], cursor, 1)):
+            code = None
+            try:
+                page, _ = ask()
+            except ProtocolError as error:
+                code = error.code
+            assert code == -32602 if code else len(page) < 2
 
     def test_only_the_exact_cursor_is_one(self) -> None:
         """Another spelling of a good cursor is none: each would be one more page to keep."""
@@ -214,7 +218,9 @@ class TestChanges:
 class TestRegistration:
     def test_a_taken_name_is_refused(self) -> None:
         """Two of one name are an error that names it and says what to do."""
-        with pytest.raises(RegistrationError, match="tool 'a' is registered already; remove it first or choose another"):
+        with pytest.raises(
+            RegistrationError, match="tool 'a' is registered already; remove it first or choose another"
+        ):
             listing("a", "a")
 
     def test_what_is_not_there_cannot_be_removed(self) -> None:
@@ -233,7 +239,9 @@ class TestRegistration:
         ],
     )
     def test_a_definition_that_cannot_be_sent_is_refused(self, members: dict[str, Any], fault: str | None) -> None:
-        """A wrong type, or what is no JSON, is told at registration, with the place, not in a list that fails for all."""
+        """A wrong type, or what is no JSON, is told at registration, with the place, not in a list that fails for
+        all.
+        """
         found = listing()
         if fault is None:
             found.add("a", Entry("a", **members))
@@ -346,7 +354,9 @@ class TestMadeAnew:
             assert found == [{"uri": "x://1", "name": "One", "size": 3}]
 
     async def test_the_instance_of_a_cursor_may_be_gone(self) -> None:
-        """Other instances may come and go between pages; where the cursor's own is gone the cursor is invalid (PAG-3)."""
+        """Other instances may come and go between pages; where the cursor's own is gone the cursor is invalid
+        (PAG-3).
+        """
         server = Server("lists", page_size=1)
         uris = ["x://a", "x://b", "x://c"]
         server.add_resource("x://{a}", lambda a: a, list=lambda: uris)
@@ -382,4 +392,4 @@ class TestMadeAnew:
     def test_list_is_for_templates(self) -> None:
         """`list=` on a fixed URI is an error that says so."""
         with pytest.raises(RegistrationError, match="'x://a' is one resource; list= is for templates"):
-            Server("lists").add_resource("x://a", do_nothing, list=lambda: [])
+            Server("lists").add_resource("x://a", do_nothing, list=lambda: ["x://a"])

@@ -12,8 +12,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from jackfield import Audio, Client, Context, File, Icon, Image, Message, ProtocolError, RegistrationError, ResourceLink
-from jackfield import Server
+from jackfield import (
+    Audio,
+    Client,
+    Context,
+    File,
+    Icon,
+    Image,
+    Message,
+    ProtocolError,
+    RegistrationError,
+    ResourceLink,
+    Server,
+)
 from jackfield.protocol.types import GetPromptResult, PromptMessage, TextContent
 from tests.server.talk import LEGACY, MODERN, REVISIONS, Refused, talking
 
@@ -39,7 +50,10 @@ class TestMessages:
             (ResourceLink("x://a", "a"), [("user", "resource_link")]),
             (Message("a", role="assistant"), [("assistant", "text")]),
             (PromptMessage("assistant", TextContent("a")), [("assistant", "text")]),
-            (["a", Message(Image(b"a"), "assistant"), Image(b"b")], [("user", "text"), ("assistant", "image"), ("user", "image")]),
+            (
+                ["a", Message(Image(b"a"), "assistant"), Image(b"b")],
+                [("user", "text"), ("assistant", "image"), ("user", "image")],
+            ),
             (("a", ["b"]), [("user", "text"), ("user", "text")]),
             ([], []),
             (GetPromptResult([Message("a")], "other"), [("user", "text")]),
@@ -66,7 +80,9 @@ class TestMessages:
 
     @pytest.mark.parametrize("revision", REVISIONS)
     async def test_older_revisions_get_content_that_they_know(self, revision: str) -> None:
-        """Audio becomes a resource and a link a text where the revision has neither; the author's objects stay (IMPL-3)."""
+        """Audio becomes a resource and a link a text where the revision has neither; the author's objects stay
+        (IMPL-3).
+        """
         server = Server("prompts")
         constant = GetPromptResult([Message(Audio(b"a")), Message(ResourceLink("x://a", "a"))])
         server.add_prompt(lambda: constant, name="p")
@@ -158,8 +174,12 @@ class TestArguments:
             ({"numbers": "[3]", "unknown": "ignored"}, ([3], None, None)),
         ],
     )
-    async def test_texts_become_what_the_parameter_wants(self, arguments: dict[str, str], seen: tuple[Any, ...]) -> None:
-        """A list comes as its JSON text, a text stays letter for letter, what is left out takes its default (F62, PRM-2)."""
+    async def test_texts_become_what_the_parameter_wants(
+        self, arguments: dict[str, str], seen: tuple[Any, ...]
+    ) -> None:
+        """A list comes as its JSON text, a text stays letter for letter, what is left out takes its default (F62,
+        PRM-2).
+        """
         async with talking(server_of_types()) as talk:
             result = await talk.ask("prompts/get", {"name": "typed", "arguments": arguments})
             assert result["messages"][0]["content"]["text"].startswith(repr(seen)[:-1])
@@ -193,7 +213,9 @@ class TestArguments:
             assert "([1, 2], 'null', None," in result.messages[0].content.text  # type: ignore[union-attr]
 
     async def test_an_unknown_prompt_is_invalid_params(self) -> None:
-        """A prompt that is not there is -32602 and named (PRM-2); without any prompt there is no such method (CAP-3)."""
+        """A prompt that is not there is -32602 and named (PRM-2); without any prompt there is no such
+        method (CAP-3).
+        """
         async with talking(server_of_types()) as talk:
             with pytest.raises(Refused, match="Unknown prompt: nothing") as caught:
                 await talk.ask("prompts/get", {"name": "nothing"})
@@ -206,7 +228,9 @@ class TestArguments:
 
     @pytest.mark.parametrize("kind", ["async", "def"])
     async def test_failures_of_the_handler(self, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-        """A ProtocolError goes out as it is; anything else is -32603 without its cause, which is logged (PRM-2, O03)."""
+        """A ProtocolError goes out as it is; anything else is -32603 without its cause, which is logged
+        (PRM-2, O03).
+        """
         faults = {"protocol": ProtocolError(7, "seven"), "other": OSError("secret"), "exit": SystemExit("secret")}
         server = Server("prompts")
 
@@ -285,7 +309,9 @@ class TestRegistration:
         server.add_prompt(lambda: "a", name="p")
         with pytest.raises(RegistrationError, match="prompt 'p' is registered already"):
             server.add_prompt(lambda: "a", name="p")
-        with pytest.raises(RegistrationError, match="'draft' stands where the function should; write the options by name"):
+        with pytest.raises(
+            RegistrationError, match="'draft' stands where the function should; write the options by name"
+        ):
             server.prompt("draft")  # type: ignore[call-overload]
 
         def kwargs(**kwargs: str) -> str: ...

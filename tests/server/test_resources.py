@@ -12,9 +12,19 @@ from typing import Any
 
 import pytest
 
-from jackfield import Client, Context, File, Icon, Image, ProtocolError, RegistrationError, ResourceNotFound, Server
-from jackfield import ToolError
-from jackfield.protocol.types import ResourceContents
+from jackfield import (
+    Client,
+    Context,
+    File,
+    Icon,
+    Image,
+    ProtocolError,
+    RegistrationError,
+    ResourceNotFound,
+    Server,
+    ToolError,
+)
+from jackfield.protocol.types import ReadResourceResult, ResourceContents
 from tests.server.talk import LEGACY, MODERN, REVISIONS, Refused, talking
 
 
@@ -61,7 +71,9 @@ class TestContents:
         ],
     )
     async def test_a_value_becomes_contents(self, value: Any, mime_type: str | None, content: dict[str, str]) -> None:
-        """Text, bytes, data and JSON values, fixed and templated, under the declared type where there is one (F60, RSC-2)."""
+        """Text, bytes, data and JSON values, fixed and templated, under the declared type where there is one (F60,
+        RSC-2).
+        """
         assert await read(value, mime_type=mime_type) == [{"uri": "x://of/a", **content}]
 
     async def test_several_contents(self) -> None:
@@ -71,6 +83,23 @@ class TestContents:
         assert await read(one) == [{"uri": "x://of/a", "text": "a"}]
         for value in (many, tuple(many)):
             assert await read(value) == [{"uri": f"x://of/a/{n}", "blob": "AA==", "_meta": {"n": n}} for n in range(2)]
+
+    async def test_a_result_said_in_full(self) -> None:
+        """A handler may give the whole result, with its hints for caches, which the legacy eras do not get (CCH-1,
+        RES-5).
+        """
+        server = Server("resources")
+        constant = ReadResourceResult(
+            [ResourceContents("x://a", text="a")], ttl_ms=60_000, cache_scope="public", meta={"a/b": 1}
+        )
+        server.add_resource("x://a", lambda: constant)
+        for _ in range(2):
+            async with talking(server) as talk:
+                result = await talk.ask("resources/read", {"uri": "x://a"})
+                assert (result["ttlMs"], result["cacheScope"], result["_meta"]["a/b"]) == (60_000, "public", 1)
+            async with talking(server, LEGACY[0]) as talk:
+                result = await talk.ask("resources/read", {"uri": "x://a"})
+                assert result == {"contents": [{"uri": "x://a", "text": "a"}], "_meta": {"a/b": 1}}
 
     async def test_a_file_is_read_on_a_thread(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A slow disk does not freeze the server: an async handler's file is read on a thread."""
@@ -128,9 +157,7 @@ class TestMissing:
     @pytest.mark.parametrize(
         "fault", [OSError("/secret/file"), FileNotFoundError("secret"), SystemExit("secret"), asyncio.CancelledError()]
     )
-    async def test_a_failure_is_an_internal_error(
-        self, fault: BaseException, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_a_failure_is_an_internal_error(self, fault: BaseException, caplog: pytest.LogCaptureFixture) -> None:
         """What a handler raises is -32603 without its cause, which is logged; the server lives (RSC-3, O03)."""
         server = Server("resources")
 
@@ -154,7 +181,11 @@ class TestMissing:
     async def test_a_failure_with_words_for_the_peer(self) -> None:
         """A ProtocolError goes out as it is; a ToolError, though this is no tool, with its text."""
         server = Server("resources")
-        faults = {"protocol": ProtocolError(7, "seven", [7]), "tool": ToolError("Say which."), "bad": ToolError("\ud800")}
+        faults = {
+            "protocol": ProtocolError(7, "seven", [7]),
+            "tool": ToolError("Say which."),
+            "bad": ToolError("\ud800"),
+        }
 
         @server.resource("x://{kind}")
         def fail(kind: str) -> str:
@@ -216,7 +247,9 @@ class TestTemplates:
         ],
     )
     async def test_values_are_decoded_once(self, uri: str, values: dict[str, Any]) -> None:
-        """Escapes are decoded once, plus stays plus, a fragment is no value, missing keys take the default (F58, RSC-4)."""
+        """Escapes are decoded once, plus stays plus, a fragment is no value, missing keys take the default (F58,
+        RSC-4).
+        """
         async with talking(templates()) as talk:
             (content,) = (await talk.ask("resources/read", {"uri": uri}))["contents"]
             assert (content["uri"], json.loads(content["text"])) == (uri, values)
@@ -274,7 +307,9 @@ class TestTemplates:
 
 class TestRegistration:
     async def test_every_option_is_listed(self) -> None:
-        """Name, title, description, type, size, icons and `_meta` stand in the lists, what is not given does not (RSC-2)."""
+        """Name, title, description, type, size, icons and `_meta` stand in the lists, what is not given does not
+        (RSC-2).
+        """
         server = Server("resources")
         options: dict[str, Any] = {
             "name": "n",
@@ -335,7 +370,9 @@ class TestRegistration:
             server.add_resource("x://{a}/{b}", one)
         with pytest.raises(RegistrationError, match="parameter 'a' is no variable of the template"):
             server.add_resource("x://{b}", lambda b, a: None)
-        with pytest.raises(RegistrationError, match="one: nothing fills its parameter 'a'; put {a} into the URI 'x://c'"):
+        with pytest.raises(
+            RegistrationError, match=r"one: nothing fills its parameter 'a'; put .* into the URI 'x://c'"
+        ):
             server.add_resource("x://c", one)
 
     def test_a_decorator_without_a_uri_says_what_to_write(self) -> None:
@@ -355,7 +392,7 @@ class TestRegistration:
                 server.add_resource(uri, fn)
             server.remove_resource(uri)
             server.add_resource(uri, fn)
-        with pytest.raises(KeyError, match="no resource template 'x://{b}'"):
+        with pytest.raises(KeyError, match=r"no resource template 'x://\{b\}'"):
             server.remove_resource("x://{b}")
 
     def test_the_decorator_gives_the_function_back(self) -> None:

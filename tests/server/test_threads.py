@@ -259,17 +259,17 @@ async def test_threads_end_when_they_are_closed() -> None:
 
 def test_a_loop_that_was_closed_meanwhile_is_no_trouble() -> None:
     """A thread that ends its work after the loop was closed drops the result and ends."""
-    go_on, found = threading.Event(), []
+    begun, go_on, found = threading.Event(), threading.Event(), []
 
     def block() -> None:
         found.append(threading.current_thread())
+        begun.set()
         go_on.wait(10)
 
     async def main() -> None:
         threads = Threads(1)
         task = asyncio.create_task(threads.run(block))
-        while not found:
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(begun.wait, 10)
         task.cancel()
         threads.close()
 

@@ -17,8 +17,17 @@ from uuid import UUID
 
 import pytest
 
-from jackfield import Audio, Context, File, Image, ProtocolError, RegistrationError, ResourceLink, Server, ToolError
-from jackfield import ToolResult
+from jackfield import (
+    Audio,
+    Context,
+    File,
+    Image,
+    ProtocolError,
+    ResourceLink,
+    Server,
+    ToolError,
+    ToolResult,
+)
 from jackfield.protocol.types import CallToolResult, TextContent
 from tests.server.talk import LEGACY, MODERN, REVISIONS, Refused, talking, text_of
 
@@ -55,7 +64,9 @@ class TestResults:
     @pytest.mark.parametrize("kind", ["async", "def"])
     @pytest.mark.parametrize("revision", REVISIONS)
     async def test_a_typed_value_is_structured_and_text(self, kind: str, revision: str) -> None:
-        """A typed value goes as structured content, where the revision has it, and its JSON as text (TOOL-5, TOOL-4)."""
+        """A typed value goes as structured content, where the revision has it, and its JSON as text
+        (TOOL-5, TOOL-4).
+        """
 
         async def later(a: int) -> Point:
             return Point(a, 2)
@@ -69,7 +80,9 @@ class TestResults:
 
     @pytest.mark.parametrize("revision", [MODERN, "2025-11-25", "2025-06-18"])
     async def test_a_value_that_is_no_object_is_wrapped(self, revision: str) -> None:
-        """A number, list or choice is wrapped in both eras, in the schema and in the result; the text is the bare value."""
+        """A number, list or choice is wrapped in both eras, in the schema and in the result; the text is the bare
+        value.
+        """
 
         def number() -> int:
             return 3
@@ -104,15 +117,20 @@ class TestResults:
 
     @pytest.mark.parametrize("revision", [MODERN, "2025-11-25", "2024-11-05"])
     async def test_a_value_without_annotation(self, revision: str) -> None:
-        """Without an annotation an object is structured content, and any value is where the revision has that (TOOL-5)."""
+        """Without an annotation an object is structured content, and any value is where the revision has that
+        (TOOL-5).
+        """
         found = [await result_of(lambda value=value: value, revision) for value in ({"a": 1}, [1], 2.5, True)]
         assert [text_of(each) for each in found] == ['{"a":1}', "[1]", "2.5", "true"]
         structured = [each.get("structuredContent", "none") for each in found]
-        assert structured == {
-            MODERN: [{"a": 1}, [1], 2.5, True],
-            "2025-11-25": [{"a": 1}, "none", "none", "none"],
-            "2024-11-05": ["none"] * 4,
-        }[revision]
+        assert (
+            structured
+            == {
+                MODERN: [{"a": 1}, [1], 2.5, True],
+                "2025-11-25": [{"a": 1}, "none", "none", "none"],
+                "2024-11-05": ["none"] * 4,
+            }[revision]
+        )
 
     @pytest.mark.parametrize(
         ("value", "shown"),
@@ -161,7 +179,7 @@ class TestResults:
             return []
 
         assert await result_of(pictures) == {"content": []}
-        assert (await result_of(lambda: []))["structuredContent"] == []
+        assert (await result_of(lambda: [*()]))["structuredContent"] == []
 
     async def test_a_file_is_read_on_a_thread(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A slow disk does not freeze the server: files are read on a thread, for async tools too."""
@@ -247,7 +265,9 @@ class TestUnsendable:
     async def test_what_is_no_json_is_the_tools_failure(
         self, kind: str, revision: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Lone surrogates, NaN, endless nesting, foreign objects: `isError` with the tool's name, never silence (F57)."""
+        """Lone surrogates, NaN, endless nesting, foreign objects: `isError` with the tool's name, never silence
+        (F57).
+        """
         deep: list[Any] = []
         for _ in range(10_000):
             deep = [deep]

@@ -51,7 +51,14 @@ class TestRawInput:
 
     async def test_arguments_that_fit_come_as_they_are(self) -> None:
         """The function gets the very values, and none where there are none (F48, F50)."""
-        given = {"count": 1.0, "note": "[1]", "either": '{"a": 1}', "any": None, "tags": [], "point": {"x": 1e300, "y": 0}}
+        given = {
+            "count": 1.0,
+            "note": "[1]",
+            "either": '{"a": 1}',
+            "any": None,
+            "tags": [],
+            "point": {"x": 1e300, "y": 0},
+        }
         async with talking(raw_server()) as talk:
             assert (await talk.call("echo", given))["structuredContent"] == given
 
@@ -89,7 +96,9 @@ class TestRawInput:
             assert "arguments must be an object" in text_of(result)
 
     async def test_json_text_is_opened_where_no_text_is_allowed(self) -> None:
-        """Arrays and objects that came as text are decoded, the whole arguments too, unless the server is strict (F49)."""
+        """Arrays and objects that came as text are decoded, the whole arguments too, unless the server is strict
+        (F49).
+        """
         sent = {"count": 2, "tags": '["a"]', "point": '{"x": 1.50}', "note": "[1]"}
         wanted = {"count": 2, "tags": ["a"], "point": {"x": 1.5}, "note": "[1]"}
         async with talking(raw_server()) as talk:
@@ -141,7 +150,9 @@ class TestRawInput:
         def named(*, a: dict[str, Any]) -> None: ...
 
         for fn in (none, two, named):
-            with pytest.raises(RegistrationError, match=f"{fn.__name__}: with input_schema a tool takes all its arguments"):
+            with pytest.raises(
+                RegistrationError, match=f"{fn.__name__}: with input_schema a tool takes all its arguments"
+            ):
                 Server("raw").add_tool(fn, input_schema={"type": "object"})
 
 
@@ -193,7 +204,9 @@ class TestOutput:
         assert "tool t: the result does not fit its output schema: " in caplog.text
 
     async def test_a_typed_tool_may_say_its_result_in_full(self) -> None:
-        """What a typed tool returns as a ToolResult is checked against the schema that its annotation declares (TOOL-5)."""
+        """What a typed tool returns as a ToolResult is checked against the schema that its annotation declares
+        (TOOL-5).
+        """
         server = Server("output")
         results: list[Any] = [
             ToolResult(content="nice", structured_content={"result": 3}),
@@ -261,7 +274,9 @@ class TestArguments:
         assert "tool add was given arguments that do not fit" in caplog.text
 
     async def test_one_switch_for_leniency(self) -> None:
-        """JSON text where a list is wanted is decoded, unless the server is strict; a str stays letter for letter (F48, F49)."""
+        """JSON text where a list is wanted is decoded, unless the server is strict; a str stays letter for letter
+        (F48, F49).
+        """
 
         def join(parts: list[str], by: str) -> str:
             return by.join(parts)

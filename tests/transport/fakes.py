@@ -10,6 +10,9 @@ from jackfield.protocol.jsonrpc import Answer, Id, Request, encode
 from jackfield.protocol.limits import Limits
 from jackfield.transport.connection import Connection
 
+OPEN: list[Connection] = []
+"""The connections that `served` made, for a fixture to end."""
+
 
 class FakeChannel:
     """Keeps what is sent; full and empty again at a word."""
@@ -91,7 +94,9 @@ class Desk:
 def served(limits: Limits | None = None) -> tuple[Connection, FakeChannel, Desk]:
     """A server's side of a conversation."""
     channel, desk = FakeChannel(), Desk()
-    return Connection(channel, serve=desk.serve, limits=limits, name="client"), channel, desk
+    connection = Connection(channel, serve=desk.serve, limits=limits, name="client")
+    OPEN.append(connection)
+    return connection, channel, desk
 
 
 def request(id: Any, method: str = "work", **params: Any) -> bytes:

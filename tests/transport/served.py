@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 if os.environ.get("SERVED_LOOP") == "asyncio":
     sys.modules["uvloop"] = None  # type: ignore[assignment] - as if it was not installed
 
-from jackfield import Context, Limits, Server
+from jackfield import Limits, Server
 from jackfield.transport import stdio
 
 stdio.PARENT_WATCH = 0.1
@@ -85,8 +85,8 @@ def block() -> str:
 @server.tool
 async def block_loop() -> str:
     """Keep the loop itself for ever; say so when the first SIGINT was taken."""
-    say("waiting")
     handler = signal.getsignal(signal.SIGINT)
+    say("waiting")
     while signal.getsignal(signal.SIGINT) is handler:
         time.sleep(0.001)
     say("taken")
@@ -114,9 +114,17 @@ async def steal() -> str:
 
 
 @server.tool
-async def noisy(context: Context) -> str:
-    await context.report_progress(1)
-    return "done"
+async def fork() -> int:
+    """Start a child without exec, as multiprocessing can, end it as usual, and tell by which signal it ended."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, b"x")
+        while True:
+            time.sleep(0.001)
+    os.read(reading, 1)
+    os.kill(child, signal.SIGTERM)
+    return os.WTERMSIG(os.waitpid(child, 0)[1])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from jackfield.protocol.jsonrpc import Answer, Notification, Request, encode
 from jackfield.protocol.limits import Limits
 from jackfield.transport.connection import Connection
 from tests.transport.fakes import (
+    OPEN,
     Desk,
     FakeChannel,
     answer,
@@ -28,6 +30,15 @@ from tests.transport.fakes import (
 )
 
 GONE = ConnectionClosed("client is gone")
+
+
+@pytest.fixture(autouse=True)
+async def _ended() -> AsyncIterator[None]:
+    """What is still open after a test is ended in its loop."""
+    yield
+    while OPEN:
+        OPEN.pop().lost(GONE)
+    await settle()
 
 
 async def test_a_peer_that_fills_every_place_is_still_heard() -> None:

@@ -50,7 +50,7 @@ def test_nobody_else_reads_the_input(talk: Talk) -> None:
 
 @pytest.mark.parametrize("encoding", ["cp1252", "cp932"])
 def test_the_platform_has_no_say_in_the_bytes(encoding: str) -> None:
-    """Whatever the locale, output is UTF-8 with LF alone, and printing what the locale lacks fails nothing (F5, STDIO-1)."""
+    """In any locale output is UTF-8 with LF alone, and printing what the locale lacks fails nothing (F5, STDIO-1)."""
     env = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
     with Talk(env=env) as talk:
         talk.send(message(1, "tools/list"), call(2, "pollute"), call(3, "echo", text="— 日本\u0085"))
@@ -70,7 +70,7 @@ def test_the_platform_has_no_say_in_the_bytes(encoding: str) -> None:
 def test_line_ends_and_blank_lines(talk: Talk) -> None:
     """CRLF ends a line as LF does, blank lines are nothing, and a line may come in pieces (F5, STDIO-1)."""
     one = call("l1", "add", a=1, b=1)
-    talk.send(b"\r\n\n  \n" if False else b"\r\n\n", one[:-1] + b"\r\n", b"\n", one.replace(b"l1", b"l2")[:30])
+    talk.send(b"\r\n\n", one[:-1] + b"\r\n", b"\n", one.replace(b"l1", b"l2")[:30])
     assert text(talk.read()) == "2"
     talk.send(one.replace(b"l1", b"l2")[30:])
     assert talk.read()["id"] == "l2"
@@ -102,7 +102,6 @@ def test_only_lf_ends_a_line(talk: Talk, escaped: bool) -> None:
         (raw("b2", "ping").replace(b"2.0", b"1.0"), "b2", -32600),
         (b'{"id":"b3","method":"ping"}\n', "b3", -32600),
         (b'{"jsonrpc":"2.0","id":"b4","method":"ping","params":NaN}\n', "b4", -32700),
-        (raw("b5", "ping", result={}), None, -32600),
     ],
 )
 def test_what_is_no_message_is_answered_and_passed_by(talk: Talk, line: bytes, id: object, code: int) -> None:
@@ -169,7 +168,7 @@ def test_a_line_without_end_is_refused_in_bounded_memory() -> None:
 
 
 def test_unknown_methods_and_late_notices(talk: Talk) -> None:
-    """An unknown method gives a short -32601; unknown notices and cancels of nothing give nothing (F34, CAN-3, BASE-4)."""
+    """An unknown method gives a short -32601; unknown notices and idle cancels give nothing (F34, CAN-3, BASE-4)."""
     said = talk.ask(message("m1", "no/such/method"))
     assert (said["id"], said["error"]["code"]) == ("m1", -32601)
     assert len(said["error"]["message"]) < 100
@@ -186,7 +185,7 @@ def test_unknown_methods_and_late_notices(talk: Talk) -> None:
 
 
 def test_the_handshake_out_of_order() -> None:
-    """A request before `initialize` is refused with words, one in the same read behind it is served, twice is fine (F34)."""
+    """A request before `initialize` is refused with words, one right behind it is served, and twice is fine (F34)."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     with Talk() as talk:
         said = talk.ask(raw(1, "tools/list"))
@@ -234,12 +233,12 @@ def test_stuck_calls_leave_the_server_responsive() -> None:
 
 @linux
 def test_a_client_that_does_not_read_costs_bounded_memory() -> None:
-    """300 calls with 100 kB each in flight and nothing read: memory is what runs times its size, and all answers come."""
+    """300 calls with 100 kB each and nothing read: memory is what runs times its size, and all answers come."""
     with Talk() as talk:
         assert text(talk.ask(call(1, "add", a=1, b=1))) == "2"
         before = talk.peak()
         talk.send(*[call(id, "big", size=100_000) for id in range(300)])
-        talk.says("big", 256)
+        talk.says("big", 100)
         answers = talk.answers(300)
         assert {len(text(answer)) for answer in answers.values()} == {100_000}
         assert talk.peak() - before < 3 * 26
@@ -247,15 +246,17 @@ def test_a_client_that_does_not_read_costs_bounded_memory() -> None:
 
 @linux
 def test_results_far_beyond_the_memory_go_out_as_they_are_read() -> None:
-    """400 MB of results, 8 at a time: at no time is there more of them than the places allow."""
+    """Of 400 MB of results there is never more than the places allow, 8 at a time and what is being put together."""
     with Talk(limits={"running": 8, "queued": 500}) as talk:
         assert text(talk.ask(call(0, "add", a=1, b=1))) == "2"
         before = talk.peak()
         talk.send(*[call(id, "big", size=1_000_000) for id in range(400)])
-        talk.close()
         talk.says("big", 8)
         assert talk.process.stdout is not None
-        size = sum(map(len, iter(lambda: talk.process.stdout.read(1 << 20), b"")))  # type: ignore[union-attr]
+        size = lines = 0
+        while lines < 400:
+            part = talk.process.stdout.read(1 << 20)
+            assert part
+            size, lines = size + len(part), lines + part.count(b"\n")
         assert size > 400_000_000
-        assert talk.wait() == 0
-        assert before < 100
+        assert talk.peak() - before < 60

@@ -163,7 +163,7 @@ def test_one_socket_for_everything(loop: str) -> None:
 
 
 def test_the_terminal_of_a_shell_stays_usable() -> None:
-    """A terminal that a shell and the server share is not non-blocking, neither meanwhile nor after the server's death."""
+    """A terminal that a shell and the server share stays blocking, meanwhile and after the server's death."""
     ours, theirs = pty.openpty()
     os.set_blocking(theirs, True)
     process = subprocess.Popen([sys.executable, SERVED], stdin=theirs, stdout=theirs, stderr=theirs)

@@ -41,8 +41,8 @@ class LineReader:
 
     def feed(self, data: bytes) -> Sequence[bytes | TooLong]:
         """The lines that end in `data`, without their ends, in order."""
-        # Nearly every read brings whole lines that need no care; all that is done for them happens in C. (To look for two
-        # LFs in a row, before the split, would take longer than the split.)
+        # Nearly every read brings whole lines that need no care; all that is done for them happens in C. (To look for
+        # two LFs in a row, before the split, would take longer than the split.)
         if self._clear and data[-1:] == b"\n" and b"\r" not in data and len(data) <= self._limit:
             lines = data.split(b"\n")
             del lines[-1]

@@ -21,7 +21,7 @@ __all__ = ["MOST_PROBLEMS", "InvalidSchema", "Problem", "Schema"]
 MOST_PROBLEMS: Final = 20
 """How many problems are reported for one value."""
 MOST_LOOKS: Final = 2**27
-"""What the engine may look at for one verdict (a few seconds); without it, small schemas and values could take days (S03)."""
+"""What the engine may look at for one verdict: a few seconds. Else a small schema and value could take days (S03)."""
 MOST_EXPLAINED: Final = 100_000
 """What the engine may look at where every problem is wanted: it makes an object for each, and for each alternative."""
 MOST_COPIED: Final = 500_000
@@ -59,11 +59,11 @@ class Schema:
 
     def __init__(self, document: Json, limits: Limits = Limits()) -> None:
         self.document = document
-        self._graph = Graph(document, limits)
+        self._graph: Graph | None = Graph(document, limits)
         self._cost = self._graph.cost()
         self._depth = limits.depth
-        self._validator: jsonschema_rs.Validator | None = None
-        self._unchecked: tuple[str, ...] = ()
+        self._validator: jsonschema_rs.Validator
+        self._unchecked: tuple[str, ...]
 
     @property
     def unchecked(self) -> tuple[str, ...]:
@@ -75,22 +75,9 @@ class Schema:
 
     def compile(self) -> jsonschema_rs.Validator:
         """Compile now, not at the first use. Raises InvalidSchema for what is no JSON Schema of its dialect (JS-2)."""
-        if self._validator is not None:
-            return self._validator
-        # The dialect is settled; the engine does not know all the ways to write it.
-        document = {key: value for key, value in self.document.items() if key != "$schema"}
-        try:
-            self._validator = _engine(document, self._graph.dialect)
-        except ValueError as error:
-            patterns = {pattern for node in self._graph.nodes for pattern in patterns_of(node.schema)}
-            bad = {pattern for pattern in patterns if not _is_linear(pattern)}
-            if not bad:
-                raise _refused(error, document) from None
-            document, self._unchecked = _without(bad, self._graph.nodes, document)
-            try:
-                self._validator = _engine(document, self._graph.dialect)
-            except ValueError as second:
-                raise _refused(second, document) from None
+        if self._graph is not None:
+            self._validator, self._unchecked = _compiled(self.document, self._graph)
+            self._graph = None  # what was learned from it are the costs
         return self._validator
 
     def is_valid(self, value: Any) -> bool:
@@ -155,7 +142,7 @@ class Schema:
             and len(msgspec.json.encode(value)) * around[-1] * names <= MOST_COPIED_BYTES
         ):
             faults = validator.iter_errors(value)
-        elif looks <= MOST_LOOKS and not any(_has_alternatives(node.schema) for node in self._graph.nodes):
+        elif looks <= MOST_LOOKS and not cost.alternatives:
             faults = _first_error(validator, value)
         else:
             return [Problem("$", "does not fit the schema; it is too large or too nested to say where")]
@@ -165,6 +152,24 @@ class Schema:
 
 
 # --- the engine ------------------------------------------------------------------------------------------------------
+
+
+def _compiled(document: Json, graph: Graph) -> tuple[jsonschema_rs.Validator, tuple[str, ...]]:
+    """The validator, and the places that it leaves unchecked."""
+    # The dialect is settled; the engine does not know all the ways to write it.
+    document = {key: value for key, value in document.items() if key != "$schema"}
+    try:
+        return _engine(document, graph.dialect), ()
+    except ValueError as error:
+        patterns = {pattern for node in graph.nodes for pattern in patterns_of(node.schema)}
+        bad = {pattern for pattern in patterns if not _is_linear(pattern)}
+        if not bad:
+            raise _refused(error, document) from None
+    document, unchecked = _without(bad, graph.nodes, document)
+    try:
+        return _engine(document, graph.dialect), unchecked
+    except ValueError as error:
+        raise _refused(error, document) from None
 
 
 def _engine(document: Json, dialect: str) -> jsonschema_rs.Validator:
@@ -209,10 +214,6 @@ def _first_error(validator: jsonschema_rs.Validator, value: Any) -> list[jsonsch
     except jsonschema_rs.ValidationError as error:
         return [error]
     return []
-
-
-def _has_alternatives(schema: Json) -> bool:
-    return "anyOf" in schema or "oneOf" in schema
 
 
 def _levels(value: Any) -> list[int]:

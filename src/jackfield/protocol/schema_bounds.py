@@ -33,6 +33,7 @@ _KEYWORDS: Final = {
     "properties": ("some", "map"),
     **dict.fromkeys(("$defs", "definitions"), ("none", "map")),
 }
+_NOT_LISTS: Final = (("same", "one"), ("each", "one"), ("some", "one"), ("none", "map"))
 _ASSERTIONS: Final = frozenset(
     (
         *("type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
@@ -82,7 +83,8 @@ class Cost(Struct, frozen=True):
 
     The engine remembers what a recursive reference gave for a value, unless an `unevaluated...` is there too: if it
     does (`remembered`), `looks_at_most` and `states_at_most` hold at any depth. `chain` is how many schemas within one
-    another may judge one value, `names` whether each name of an object can be a fault of that object.
+    another may judge one value, `names` whether each name of an object can be a fault of that object, `alternatives`
+    whether there are any, each of which can have faults of its own.
     """
 
     looks: list[int]
@@ -93,6 +95,7 @@ class Cost(Struct, frozen=True):
     states_at_most: int
     chain: int
     names: bool
+    alternatives: bool
 
 
 class Graph:
@@ -107,7 +110,6 @@ class Graph:
         document = cast("Json", document)
         _measure(document, limits)
         self.dialect = _dialect(document.get("$schema"), "#")
-        self._document = document
         self._limits = limits
         self._numbers: dict[int, int] = {}
         self.nodes: list[Node] = []
@@ -151,22 +153,29 @@ class Graph:
             fault = f"there are more than {self._limits.schema_nodes} subschemas (limit `schema_nodes`)"
             raise InvalidSchema("#", fault, "schema_nodes")
         if number and "$schema" in schema and _dialect(schema["$schema"], pointer(place)) != self.dialect:
-            raise InvalidSchema(
-                pointer(place), f"`$schema` is of another dialect than the root, which is {self.dialect}"
-            )
+            fault = f"`$schema` is of another dialect than the root, which is {self.dialect}"
+            raise InvalidSchema(pointer(place), fault)
+        self.nodes.append(Node(schema, place, self._name(schema, place, base), []))
+        return number
+
+    def _name(self, schema: Json, place: Place, base: str) -> str:
+        """Note what names this schema has, and return the base of the references in it."""
         identity = schema.get("$id")
         if isinstance(identity, str) and not identity.startswith("#"):
+            if place is not None and self.dialect == "draft-07" and "$ref" in schema:
+                # Whether such an `$id` counts is read in two ways, and with it where the references lead.
+                raise InvalidSchema(pointer(place), "draft-07 has no `$id` beside `$ref`")
             base = _join(base, identity.removesuffix("#"))
             if self._resources.setdefault(base, schema) is not schema:
                 raise InvalidSchema(pointer(place), f"`$id` {_short(identity)} is given twice")
         for keyword in ("$anchor", "$dynamicAnchor", "$id"):
             name = schema.get(keyword)
             if isinstance(name, str) and (keyword != "$id" or name.startswith("#")):
-                self._anchors.setdefault((base, name.removeprefix("#")), schema)
+                if self._anchors.setdefault((base, name.removeprefix("#")), schema) is not schema:
+                    raise InvalidSchema(pointer(place), f"`{keyword}` {_short(name)} is given twice")
                 if keyword == "$dynamicAnchor":
                     self._dynamic.setdefault(name, []).append(schema)
-        self.nodes.append(Node(schema, place, base, []))
-        return number
+        return base
 
     def _targets(self, node: Node, keyword: str) -> Iterator[int]:
         reference = node.schema[keyword]
@@ -249,15 +258,16 @@ class Graph:
             states_at_most=self._remembered(used, back, states) if any(states) else 0,
             chain=max(chain[number] for number in used),
             names=any("propertyNames" in schema for schema in used_schemas),
+            alternatives=any("anyOf" in schema or "oneOf" in schema for schema in used_schemas),
         )
 
     def _growth(self, inside: list[int], weights: list[int]) -> list[int]:
-        """What the schemas that may judge a value weigh together, by its depth; the last number holds for all deeper."""
+        """What the schemas that may judge a value weigh together, by its depth; the last one holds for all deeper."""
         now = weights[:]
         for number in inside:
             now[number] = min(now[number] + self._sums(number, now, now)[0], _SATURATED)
         growth = [now[0]]
-        before = above = [0] * len(now)
+        above: list[int] = []
         for _ in range(_DEEPEST_VALUE):
             before, above, now = above, now, [0] * len(now)
             for number in inside:
@@ -393,13 +403,18 @@ def map_of(schema: Json, keyword: str) -> Json:
 
 def _width(schema: Json) -> int:
     """How much the engine may have to look at for this schema alone."""
-    return 1 + sum(len(cast("list[Any]", each)) for each in schema.values() if isinstance(each, list | dict))
+    return 1 + sum(
+        len(cast("list[Any]", each))
+        for keyword, each in schema.items()
+        if isinstance(each, list | dict) and _KEYWORDS.get(keyword) not in _NOT_LISTS
+    )
 
 
 def _faults(schema: Json) -> int:
     """How many things can be wrong with one value by this schema alone."""
     lists = [schema.get("required"), *map_of(schema, "dependentRequired").values()]
-    return 1 + len(_ASSERTIONS & schema.keys()) + sum(len(each) for each in lists if isinstance(each, list))
+    named = sum(len(cast("list[Any]", each)) for each in lists if isinstance(each, list))
+    return 1 + len(_ASSERTIONS & schema.keys()) + named
 
 
 def patterns_of(schema: Json) -> Iterator[str]:

@@ -33,8 +33,8 @@ class Life:
     async def enter(self) -> None:
         """Begin a conversation; the first one starts the lifespan.
 
-        Raises what the lifespan raises, after which it may be tried again, and RuntimeError while another event loop has
-        the server in use.
+        Raises what the lifespan raises, after which it may be tried again, and RuntimeError while another event loop
+        has the server in use.
         """
         self._leave_closed_loop()
         while self._users == 0 and self._task is not None:

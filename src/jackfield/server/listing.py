@@ -134,7 +134,7 @@ def _cursor_of(mark: str) -> str:
 
 
 def _mark_in(cursor: str) -> str:
-    """The mark in a cursor. Raises ProtocolError for what `_cursor_of` never makes, even where a reader would take it."""
+    """The mark in a cursor. Raises ProtocolError for what `_cursor_of` never makes, even if it can be read."""
     try:
         mark = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
     except ValueError:

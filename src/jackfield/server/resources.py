@@ -157,6 +157,8 @@ def _unfilled(fn: Callable[..., Any]) -> str | None:
 
 
 def _result(value: Any, uri: str, mime_type: str | None) -> ReadResourceResult:
+    if isinstance(value, ReadResourceResult):
+        return ReadResourceResult(value.contents, ttl_ms=value.ttl_ms, cache_scope=value.cache_scope, meta=value.meta)
     return ReadResourceResult(list(_contents(value, uri, mime_type)))
 
 

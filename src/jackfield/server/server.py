@@ -231,8 +231,9 @@ class Server:
         """Register `fn` as the resource `uri`, or, where that is an RFC 6570 template, as all resources that match it.
 
         The function of a template is called with its variables, and `list` gives the URIs (or `Resource`s) that exist.
-        What the function returns is the content: text, bytes, Image/Audio/File, `ResourceContents`, or any JSON value;
-        None means that there is nothing there. Raises RegistrationError.
+        What the function returns is the content: text, bytes, Image/Audio/File, `ResourceContents` or a list of them,
+        any JSON value, or a whole `ReadResourceResult`, which can say how long it stays fresh (CCH-1). None means that
+        there is nothing there. Raises RegistrationError.
         """
         name = name or name_of(fn)
         description = description or describe(fn)[0] or None

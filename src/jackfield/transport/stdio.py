@@ -83,7 +83,8 @@ def _unblocked(fd: int, mode: int) -> Generator[int]:
         yield fd
         return
     try:
-        anew = os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY)
+        path = f"/proc/self/fd/{fd}" if sys.platform == "linux" else os.ttyname(fd)
+        anew = os.open(path, mode | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         double = os.dup(fd)
         before = os.get_blocking(fd)
@@ -171,10 +172,14 @@ def _signals(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Gen
     They are not left to the loop, which could not take the second one while a handler blocks it.
     """
     before: dict[int, Any] = {}
+    process = os.getpid()
 
     def ask(number: int, _: object) -> None:
         signal.signal(number, before.pop(number) or signal.SIG_DFL)
-        loop.call_soon_threadsafe(finish)
+        if os.getpid() == process:
+            loop.call_soon_threadsafe(finish)
+        else:  # a fork of this process, which has no conversation to end
+            signal.raise_signal(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         usual = signal.getsignal(number)

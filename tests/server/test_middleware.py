@@ -215,7 +215,8 @@ async def send_all(server: Server, messages: list[dict[str, Any]]) -> dict[Any, 
     talk._answers = {message["id"]: loop.create_future() for message in messages if "id" in message}
     for message in messages:
         talk.write(message)
-    await asyncio.wait(talk._answers.values(), timeout=10)
+    _, unanswered = await asyncio.wait(talk._answers.values(), timeout=10)
+    assert not unanswered
     await talk.close()
     return {frame["id"]: frame for frame in talk.frames}
 

@@ -16,7 +16,7 @@ from typing import Any
 import jackfield
 
 SERVED = str(Path(__file__).parent / "served.py")
-PATIENCE = 5.0
+PATIENCE = 20.0
 """Seconds after which a test gives up: no bar, only the end of waiting for what will not come."""
 
 META = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -78,6 +79,19 @@ def test_an_answer_that_nobody_reads_ends_the_server() -> None:
         assert talk.stderr[-1] == "ended"
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_connection_that_is_reset_ends_the_server(loop: str) -> None:
+    """A socket that its other side closed with answers unread cannot even be read; that is the end of input."""
+    ours, theirs = socket.socketpair()
+    with Talk(stdin=theirs.fileno(), stdout=theirs.fileno(), limits=LONG, env={"SERVED_LOOP": loop}) as talk:
+        theirs.close()
+        ours.sendall(call(1, "wait") + call(2, "add", a=1, b=1))
+        ours.recv(1, socket.MSG_PEEK)
+        ours.close()
+        assert talk.wait() == 0
+        assert talk.stderr[-1] == "ended"
+
+
 def test_a_reader_that_reads_nothing_holds_up_no_end() -> None:
     """More unread answers than a pipe holds: the end comes after the drain and the grace time."""
     with Talk(limits=SHORT) as talk:
@@ -142,7 +156,8 @@ def test_an_ignored_interrupt_stays_ignored() -> None:
     with Talk(["sh", "-c", f"trap '' INT; exec {sys.executable} {SERVED}"]) as talk:
         assert text(talk.ask(call(1, "add", a=1, b=1))) == "2"
         talk.process.send_signal(signal.SIGINT)
-        assert text(talk.ask(call(2, "add", a=2, b=2))) == "4"
+        for id in range(10):
+            assert text(talk.ask(call(id, "add", a=2, b=2))) == "4"
         talk.close()
         assert talk.wait() == 0
 
@@ -211,6 +226,12 @@ def test_a_loop_is_run_to_its_end() -> None:
     with pytest.raises(RuntimeError, match="burst"):
         stdio.run_loop(main(RuntimeError("burst")))
     assert ended == ["cancelled"] * 2
+
+
+async def test_a_loop_inside_a_loop_is_refused() -> None:
+    """`run_loop` from async code raises, says what to do, and leaves no coroutine behind."""
+    with pytest.raises(RuntimeError, match="call it outside of `async` code"):
+        stdio.run_loop(settle())
 
 
 # ---- a parent that is killed (F1)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.transport.talk import SERVED, Talk, call, text
+from tests.transport.talk import SERVED, Talk, call, environment, text
 
 LOOPS = ["uvloop", "asyncio"]
 CALLS = [call(1, "add", a=1, b=2), call(2, "add_on_thread", a=3, b=4), call(3, "echo", text="x" * 3000)]
@@ -166,7 +166,7 @@ def test_the_terminal_of_a_shell_stays_usable() -> None:
     """A terminal that a shell and the server share stays blocking, meanwhile and after the server's death."""
     ours, theirs = pty.openpty()
     os.set_blocking(theirs, True)
-    process = subprocess.Popen([sys.executable, SERVED], stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen([sys.executable, SERVED], stdin=theirs, stdout=theirs, stderr=theirs, env=environment())
     got = b""
     while b"began" not in got:
         got += os.read(ours, 1000)

@@ -260,8 +260,6 @@ class LineOutput:
             os.close(self._fd)
 
     def _written(self, size: int) -> None:
-        if self._gone:
-            return
         self._size -= size
         if self._size == 0 or (self.full and self._size < self._high):
             self._relieve()

@@ -223,8 +223,11 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run `main` on a fresh event loop (uvloop where it is installed) and return when it is done.
 
     Tasks that are left over are cancelled and have a short time; threads are not waited for, so that a blocked one
-    cannot keep the process alive.
+    cannot keep the process alive. Raises RuntimeError where a loop runs already.
     """
+    if asyncio.events._get_running_loop() is not None:  # pyright: ignore[reportPrivateUsage] - the one that raises nothing
+        main.close()
+        raise RuntimeError("`run` starts an event loop of its own; call it outside of `async` code")
     try:
         import uvloop
 

@@ -114,14 +114,14 @@ def test_a_line_that_is_too_long_is_reported_once_and_dropped() -> None:
     data = b"first\n" + b"x" * 11 + b"\nlast\n" + b"y" * 10 + b"\r\n"
 
     for pieces in ([data], bytewise(data), [data[:17], data[17:]]):
-        assert lines_of(pieces, limit=10) == [b"first", TooLong(10), b"last", b"y" * 10]
+        assert lines_of(pieces, limit=10) == [b"first", TooLong(10, b"x" * 10), b"last", b"y" * 10]
 
 
 def test_a_line_that_is_too_long_is_reported_before_it_ends() -> None:
     """The peer hears of it even if the line never ends, and the rest of it makes no second report (T15)."""
     reader = LineReader(10)
 
-    assert [reader.feed(b"x" * 8), reader.feed(b"x" * 8), reader.feed(b"x" * 8)] == [[], [TooLong(10)], []]
+    assert [reader.feed(b"x" * 8), reader.feed(b"x" * 8), reader.feed(b"x" * 8)] == [[], [TooLong(10, b"x" * 10)], []]
     assert reader.finish() == []
 
 
@@ -134,7 +134,7 @@ def test_a_line_without_end_takes_no_more_memory_than_the_limit() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert found == [TooLong(limit)]
+    assert found == [TooLong(limit, b"x" * 256)]
     assert peak < 3 * limit
 
 

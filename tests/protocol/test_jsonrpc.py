@@ -19,6 +19,7 @@ from jackfield.protocol.jsonrpc import (
     decode,
     deeper_than,
     encode,
+    read_head,
     refusal,
     repeats_key,
 )
@@ -177,6 +178,9 @@ def test_whole_surrogate_pairs_and_escaped_backslashes_pass(inside: bytes) -> No
         (b'{"jsonrpc":"2.0","id":5,"result":{},"error":{"code":1,"message":"x"}}', 5),
         (b'{"jsonrpc":"2.0","id":5,"error":{"code":"1","message":"x"}}', 5),
         (b'{"jsonrpc":"2.0","id":5,"error":"bad"}', 5),
+        (b'{"jsonrpc":"2.0","id":5,"method":"x","result":{}}', 5),
+        (b'{"jsonrpc":"2.0","id":5,"method":"x","params":{},"error":{"code":1,"message":"x"}}', 5),
+        (b'{"jsonrpc":"2.0","method":"x","result":{}}', None),
     ],
 )
 def test_json_that_is_no_legal_message_is_an_invalid_request(frame: bytes, id: int | str | None) -> None:
@@ -270,6 +274,25 @@ def test_a_broken_answer_is_told_from_a_broken_request() -> None:
     """The id of an unreadable answer is known, so that the request it belongs to can fail."""
     error = fault_of(b'{"jsonrpc":"2.0","id":3,"result":{"text":"\xff"}}')
     assert (error.id, error.reply) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":{"text":"aaa', (7, True)),
+        (b'{"jsonrpc": "2.0", "id": "a-7", "error": {', ("a-7", True)),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', (7, False)),
+        (b'{"jsonrpc":"2.0","method":"tools/call","id":0,"params":{', (0, False)),
+        (b'{"result":{"id":7,"result":"aaa', (None, False)),
+        (b'{"jsonrpc":"2.0","method":"x","params":{"id":7,"result":', (None, False)),
+        (b'{"jsonrpc":"2.0","id":1.5,"result":', (None, False)),
+        (b'{"jsonrpc":"2.0","id":null,"error":', (None, False)),
+        (b"", (None, False)),
+    ],
+)
+def test_the_id_of_a_dropped_message_is_read_from_its_head(head: bytes, found: tuple[int | str | None, bool]) -> None:
+    """Where the envelope's id stands at the beginning it is known; what only looks like it is not taken for it."""
+    assert read_head(head) == found
 
 
 @given(JSON)

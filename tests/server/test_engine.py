@@ -338,7 +338,7 @@ class TestCancellation:
             assert len(talk.frames) == before + 1
 
     async def test_fifty_given_up_calls_leave_nothing_behind(self, caplog: pytest.LogCaptureFixture) -> None:
-        """Fifty cancelled calls against a tool that waits for ever: each handler ends, quietly, no task is left (F39)."""
+        """Fifty cancelled calls against a tool that waits for ever: each ends quietly, no task is left (F39)."""
         server = Server("engine")
         running = 0
 

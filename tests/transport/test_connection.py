@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackfield.protocol.errors import ConnectionClosed, FrameError
+from jackfield.protocol.framing import TooLong
 from jackfield.protocol.jsonrpc import Answer, Notification, Request, encode
 from jackfield.protocol.limits import Limits
 from jackfield.transport.connection import Connection
@@ -373,17 +374,19 @@ async def test_a_client_never_answers_what_it_cannot_read() -> None:
     connection = Connection(channel, stray=lambda frame, fault: told.append((frame, fault.code)))
     connection.receive(b"Server ready.")
     connection.receive(b"42")
-    connection.refuse_long(100)
-    assert told == [(b"Server ready.", -32700), (b"42", -32600), (b"", -32700)]
+    connection.refuse_long(TooLong(100, b"x"))
+    assert told == [(b"Server ready.", -32700), (b"42", -32600), (b"x", -32700)]
     assert channel.sent == []
 
 
 async def test_a_line_that_was_too_long_is_answered() -> None:
-    """The error for a dropped line names the limit; its id was never known (T15)."""
+    """The error for a dropped line names the limit, and the id where the line began with it (T15)."""
     connection, channel, _ = served()
-    connection.refuse_long(1000)
-    [said] = channel.sent
-    assert "id" not in said
+    connection.refuse_long(TooLong(1000, b'{"jsonrpc":"2.0","id":5,"method":"x","params":{"a":"'))
+    connection.refuse_long(TooLong(1000, b'{"method":"x","params":{"a":"'))
+    said, unknown = channel.sent
+    assert said["id"] == 5
+    assert "id" not in unknown
     assert said["error"]["code"] == -32700
     assert "1000 bytes (limit `line`)" in said["error"]["message"]
 

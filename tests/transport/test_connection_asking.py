@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jackfield.protocol.errors import ConnectionClosed, InvalidResult, PeerError, RequestTimeout
+from jackfield.protocol.framing import TooLong
 from jackfield.protocol.limits import Limits
 from jackfield.transport.connection import Connection, ProgressParams
 from tests.transport.fakes import FakeChannel, answer, error, notification, settle
@@ -249,3 +250,13 @@ async def test_ids_are_never_used_twice() -> None:
     connection, _ = asking()
     ids = [connection.new_id() for _ in range(100)]
     assert len(set(ids)) == 100
+
+
+async def test_an_answer_that_was_too_long_fails_its_request() -> None:
+    """A request whose answer was dropped for its length fails at once and names the limit (R06)."""
+    connection, _ = asking()
+    asked = ask(connection, 1)
+    await settle()
+    connection.refuse_long(TooLong(1000, b'{"jsonrpc":"2.0","id":1,"result":{"content":"'))
+    with pytest.raises(InvalidResult, match="longer than 1000 bytes \\(limit `line`\\)"):
+        await asked

@@ -100,7 +100,7 @@ class RequestTimeout(CallError):
 class ConnectionClosed(CallError):
     """The conversation is over.
 
-    `exit_code` is the status of a child process that ended (None while unknown or where there is no child), `stderr` the
+    `exit_code` is the status of a child process that ended (None while unknown or without one), `stderr` the
     last lines that it wrote to its standard error.
     """
 

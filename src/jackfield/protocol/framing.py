@@ -14,14 +14,17 @@ BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _CR: Final = 13
 _LF: Final = 10
+_HEAD: Final = 256
+"""How much of a dropped line is kept: mostly enough to see which request it was, or answered."""
 _RETRY_DIGITS: Final = 15
 """A longer `retry` is no time that anyone could wait; int() would refuse thousands of digits."""
 
 
 class TooLong(Struct, frozen=True):
-    """Stands in the place of a line that was longer than `limit` bytes and was dropped (T15)."""
+    """Stands in the place of a line that was longer than `limit` bytes and was dropped, but for its `head` (T15)."""
 
     limit: int
+    head: bytes
 
 
 class LineReader:
@@ -33,6 +36,7 @@ class LineReader:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._head = min(limit, _HEAD)
         self._partial = bytearray()
         self._begun = False
         self._skipping = False
@@ -78,16 +82,16 @@ class LineReader:
             if line.endswith(b"\r"):
                 line = line[:-1]
             if len(line) > self._limit:
-                lines.append(TooLong(self._limit))
+                lines.append(TooLong(self._limit, line[: self._head]))
             elif line:
                 lines.append(line)
         if not self._skipping:
             partial += rest
             # One byte more may be the CR that is no part of the line.
             if len(partial) > self._limit + partial.endswith(b"\r"):
+                lines.append(TooLong(self._limit, bytes(partial[: self._head])))
                 partial.clear()
                 self._skipping = True
-                lines.append(TooLong(self._limit))
         self._clear = not partial and not self._skipping
         return lines
 

@@ -104,6 +104,10 @@ _decode_id: Final = msgspec.json.Decoder(_Id).decode
 _decode_error: Final = msgspec.json.Decoder(ErrorObject).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_HEAD: Final = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?P<method>"method"\s*:\s*"[^"\\]*"\s*,\s*)?'
+    rb'"id"\s*:\s*(?P<id>-?[1-9][0-9]{0,18}|0|"[ !#-\[\]-~]*")\s*,\s*"(?P<next>method|params|result|error)"'
+)
 _NOT_BRACKETS: Final = bytes(b for b in range(256) if b not in b"{}[]")
 _STEP: Final = {0x7B: 1, 0x5B: 1, 0x7D: -1, 0x5D: -1}
 
@@ -142,14 +146,22 @@ def decode(frame: bytes, max_depth: int = MAX_DEPTH) -> Message:
         head = frame[: -1 - len(inner)] if frame.endswith(inner, 0, -1) else frame.replace(inner, b"", 1)
         marks = 10
     if id is UNSET:
-        if head.count(b'"') != marks and repeats_key(frame):
-            raise _refuse(frame, INVALID_REQUEST, "a key of the envelope is given twice")
+        if head.count(b'"') != marks:
+            _look_closely(frame, envelope)
         return Notification(method, NO_PARAMS if params is UNSET else params)
     if id is None:
         raise FrameError(INVALID_REQUEST, "the id of a request must be a string or an integer, not null")
-    if head.count(b'"') != marks + (4 if id.__class__ is str else 2) and repeats_key(frame):
-        raise _refuse(frame, INVALID_REQUEST, "a key of the envelope is given twice")
+    if head.count(b'"') != marks + (4 if id.__class__ is str else 2):
+        _look_closely(frame, envelope)
     return Request(id, method, NO_PARAMS if params is UNSET else params)
+
+
+def _look_closely(frame: bytes, envelope: _Envelope) -> None:
+    """Refuse a request or notification whose envelope has members that make it two things at once (T08)."""
+    if repeats_key(frame):
+        raise _refuse(frame, INVALID_REQUEST, "a key of the envelope is given twice")
+    if envelope.result is not UNSET or envelope.error is not UNSET:
+        raise _refuse(frame, INVALID_REQUEST, "a message has either `method`, or `result` or `error`")
 
 
 def deeper_than(frame: bytes, depth: int) -> bool:
@@ -180,6 +192,14 @@ def check_members(text: bytes | Raw, place: str) -> None:
     """Raise FrameError (-32600) when the JSON object `text`, found at `place`, names a member twice (T08)."""
     if repeats_key(text):
         raise FrameError(INVALID_REQUEST, f"a key of `{place}` is given twice")
+
+
+def read_head(head: bytes) -> tuple[Id | None, bool]:
+    """The id of a message whose beginning alone was kept, None where it is not sure, and whether it was an answer."""
+    found = _HEAD.match(head)
+    if found is None:
+        return None, False
+    return msgspec.json.decode(found["id"]), found["next"] in (b"result", b"error")
 
 
 def _response(frame: bytes, envelope: _Envelope) -> Response:

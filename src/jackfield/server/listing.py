@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -86,7 +85,7 @@ class Listing(Generic[Entry]):
             mark = _mark_in(cursor)
             if not _NUMBER.fullmatch(mark) or int(mark) > self._last:
                 raise _invalid()
-            start = bisect_right(list(self._marks.values()), int(mark))
+            start = sum(each <= int(mark) for each in self._marks.values())
         marked = zip(map(str, self._marks.values()), self.entries.values(), strict=True)
         return _cut(list(marked), start, size)
 

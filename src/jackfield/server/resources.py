@@ -19,7 +19,6 @@ from ..protocol.types import (
     ResourceTemplate,
     Result,
 )
-from ..protocol.uri import Template, is_uri
 from ..protocol.wire import fit
 from .arguments import TemplateValues, template_values
 from .content import Audio, File, Image, resource_contents
@@ -35,6 +34,8 @@ class ResourceEntry:
 
     def __init__(self, fn: Callable[..., Any], definition: Resource) -> None:
         """Serve what `fn`, which takes nothing but perhaps a Context, returns. Raises RegistrationError."""
+        from ..protocol.uri import is_uri  # not at the top: many servers have no resources
+
         uri = definition.uri
         if not is_uri(uri):
             raise RegistrationError(f"{uri!r} is no URI; a resource needs a scheme, as in notes://todo")
@@ -60,6 +61,8 @@ class TemplateEntry:
         self, fn: Callable[..., Any], definition: ResourceTemplate, instances: Callable[..., Any] | None
     ) -> None:
         """Serve what `fn` gives for the template's variables; `instances` lists the URIs. Raises RegistrationError."""
+        from ..protocol.uri import Template
+
         self.definition = definition
         self.template = Template(definition.uri_template)
         self._fn = fn

@@ -32,7 +32,6 @@ from ..protocol.types import (
 )
 from ..protocol.wire import fit
 from ..transport.connection import Channel, Connection
-from ..transport.memory import connect
 from .completion import Completions
 from .context import Context
 from .docstrings import describe
@@ -356,6 +355,8 @@ class Server:
 
         This is what `Client(server)` asks for. Raises what the lifespan raises.
         """
+        from ..transport.memory import connect  # not for a server of its own process
+
         await self._life.enter()
         try:
             return connect(make, self._connection, self._life.leave, self.limits.grace)[0]

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -15,7 +15,6 @@ from msgspec.structs import astuple
 from ..protocol.errors import ProtocolError, RegistrationError, ToolError
 from ..protocol.printable import printable
 from ..protocol.revisions import Revision, down_level
-from ..protocol.schema import Schema
 from ..protocol.types import CallToolParams, CallToolResult, TextContent, Tool
 from . import mending
 from .arguments import ArgumentsError, arguments_of
@@ -24,6 +23,9 @@ from .context import Context
 from .handlers import context_parameter, converted, invoke, is_async, with_context
 from .returns import returns_of, to_json
 from .signature import EMPTY, name_of, parameters_of, return_annotation
+
+if TYPE_CHECKING:
+    from ..protocol.schema import Schema
 
 log = logging.getLogger("jackfield")
 
@@ -155,7 +157,7 @@ class ToolEntry:
         if not self._declares:
             return
         if self._output is None:
-            self._output = Schema(self.definition.output_schema or {})
+            self._output = _compiled(self.definition.output_schema or {}, self.name)
         if problems := _problems(self._output, msgspec.json.decode(data)):
             raise _BadOutput("; ".join(problems))
 
@@ -227,7 +229,9 @@ class RawArguments:
 
 
 def _compiled(schema: dict[str, Any], label: str) -> Schema:
-    """A schema that somebody wrote, checked now (JS-2). Raises RegistrationError that begins with `label`."""
+    """A schema, checked now and not at its first use (JS-2). Raises RegistrationError that begins with `label`."""
+    from ..protocol.schema import Schema  # few tools need it
+
     try:
         found = Schema(schema)
         found.compile()

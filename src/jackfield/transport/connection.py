@@ -21,6 +21,7 @@ from ..protocol.errors import (
     PeerError,
     RequestTimeout,
 )
+from ..protocol.framing import TooLong
 from ..protocol.jsonrpc import (
     ErrorObject,
     Id,
@@ -31,6 +32,7 @@ from ..protocol.jsonrpc import (
     Response,
     decode,
     encode,
+    read_head,
     refusal,
 )
 from ..protocol.limits import Limits
@@ -167,9 +169,11 @@ class Connection:
         else:
             self._channel.write(refusal(error.code, error.message, error.id))
 
-    def refuse_long(self, limit: int) -> None:
-        """Handle a frame that was longer than the transport's limit and was dropped."""
-        self.refuse_frame(b"", FrameError(PARSE_ERROR, f"a message is longer than {limit} bytes (limit `line`)"))
+    def refuse_long(self, line: TooLong) -> None:
+        """Handle a frame that was longer than the transport's limit and was dropped, but for its head."""
+        id, reply = read_head(line.head)
+        text = f"a message that is longer than {line.limit} bytes (limit `line`)"
+        self.refuse_frame(line.head, FrameError(PARSE_ERROR, text, id, reply=reply))
 
     def _start(self, request: Request) -> None:
         self._slots -= 1

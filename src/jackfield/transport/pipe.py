@@ -11,7 +11,7 @@ import stat
 import threading
 from collections.abc import Callable
 
-from ..protocol.framing import LineReader
+from ..protocol.framing import LineReader, TooLong
 from ..protocol.limits import Limits
 
 CHUNK = 65536
@@ -37,7 +37,7 @@ class LineInput:
         fd: int,
         limit: int,
         receive: Callable[[bytes], None],
-        overlong: Callable[[int], None],
+        overlong: Callable[[TooLong], None],
         ended: Callable[[], None],
     ) -> None:
         self.batch = 0
@@ -107,14 +107,14 @@ class LineInput:
             if isinstance(line, bytes):
                 self.receive(line)
             else:
-                self._overlong(self._limit)
+                self._overlong(line)
 
     def _finish(self) -> None:
         for line in self._lines.finish():
             if isinstance(line, bytes):
                 self.receive(line)
             else:
-                self._overlong(self._limit)
+                self._overlong(line)
         if not self._over:
             self.close()
             self._ended()

@@ -18,6 +18,7 @@ from os import PathLike, fspath
 from typing import Final, cast
 
 from ..protocol.errors import ConnectionClosed, RegistrationError
+from ..protocol.framing import TooLong
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from .connection import Channel, Connection
@@ -123,8 +124,8 @@ class _Tail:
             except Exception:
                 log.exception("the stderr callback failed")
 
-    def _take_long(self, limit: int) -> None:
-        self._take(b"(a line longer than %d bytes was left out: limit `stderr`)" % limit)
+    def _take_long(self, line: TooLong) -> None:
+        self._take(b"(a line longer than %d bytes was left out: limit `stderr`)" % line.limit)
 
     def _end(self) -> None:
         """Nothing to do: the lines stay."""
@@ -171,8 +172,8 @@ class Child:
         self._input.start()
         self._life = asyncio.get_running_loop().create_task(self._live())
 
-    def _take_long(self, limit: int) -> None:
-        self.connection.refuse_long(limit)
+    def _take_long(self, line: TooLong) -> None:
+        self.connection.refuse_long(line)
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
         code = self._process.wait()

@@ -122,7 +122,7 @@ async def serve(make: Callable[[Channel], Connection], descriptors: Descriptors,
             reading,
             limits.line,
             receive,
-            lambda limit: connection.refuse_long(limit),
+            lambda line: connection.refuse_long(line),
             lambda: _mark(ended),
         )
         output = LineOutput(writing, limits, lambda: _mark(hurry), source)

@@ -337,8 +337,8 @@ class TestFailures:
     async def test_any_other_failure_tells_the_name_alone(
         self, kind: str, fault: BaseException, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Whatever else is raised is `isError` with the tool's name; the cause is in no message, at whatever level of logs,
-        and the server lives (TOOL-7, LOG-4, O03).
+        """Whatever else is raised is `isError` with the tool's name; the cause is in no message, at whatever level of
+        logs, and the server lives (TOOL-7, LOG-4, O03).
         """
         server = Server("tools")
 

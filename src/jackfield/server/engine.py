@@ -226,9 +226,9 @@ class Engine:
                 if method == "tools/call":
                     return self._tool_failure(peer, request, str(fault))
                 return refusal(INTERNAL_ERROR, str(fault), request.id)
+            log.error("serving %s failed", method, exc_info=fault)
         except Exception as unencodable:
             log.error("the error of %s cannot be encoded: %s", method, unencodable)
-        log.error("serving %s failed", method, exc_info=fault)
         return refusal(INTERNAL_ERROR, f"{method} failed on the server", request.id)
 
     def _unencodable(self, peer: Peer, request: Request, result: object, fault: Exception) -> bytes:

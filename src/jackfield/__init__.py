@@ -21,8 +21,21 @@ if TYPE_CHECKING:
     from .protocol.errors import ResourceNotFound as ResourceNotFound
     from .protocol.errors import ToolError as ToolError
     from .protocol.limits import Limits as Limits
+    from .protocol.types import Annotations as Annotations
+    from .protocol.types import CallToolResult as CallToolResult
+    from .protocol.types import Completion as Completion
+    from .protocol.types import GetPromptResult as GetPromptResult
     from .protocol.types import Icon as Icon
+    from .protocol.types import ImageContent as ImageContent
+    from .protocol.types import Implementation as Implementation
+    from .protocol.types import PromptReference as PromptReference
+    from .protocol.types import ReadResourceResult as ReadResourceResult
+    from .protocol.types import Resource as Resource
+    from .protocol.types import ResourceContents as ResourceContents
     from .protocol.types import ResourceLink as ResourceLink
+    from .protocol.types import ResourceTemplateReference as ResourceTemplateReference
+    from .protocol.types import TextContent as TextContent
+    from .protocol.types import Tool as Tool
     from .server.content import Audio as Audio
     from .server.content import File as File
     from .server.content import Image as Image
@@ -33,14 +46,20 @@ if TYPE_CHECKING:
     from .transport.process import Stdio as Stdio
 
 _NAMES = {
+    "Annotations": "protocol.types",
     "Audio": "server.content",
     "CallError": "protocol.errors",
+    "CallToolResult": "protocol.types",
     "Client": "client.client",
+    "Completion": "protocol.types",
     "ConnectionClosed": "protocol.errors",
     "Context": "server.context",
     "File": "server.content",
+    "GetPromptResult": "protocol.types",
     "Icon": "protocol.types",
     "Image": "server.content",
+    "ImageContent": "protocol.types",
+    "Implementation": "protocol.types",
     "InvalidResult": "protocol.errors",
     "JackfieldError": "protocol.errors",
     "LimitExceeded": "protocol.errors",
@@ -48,26 +67,39 @@ _NAMES = {
     "Message": "server.prompts",
     "NotSupported": "protocol.errors",
     "PeerError": "protocol.errors",
+    "PromptReference": "protocol.types",
     "ProtocolError": "protocol.errors",
+    "ReadResourceResult": "protocol.types",
     "RegistrationError": "protocol.errors",
     "RequestTimeout": "protocol.errors",
+    "Resource": "protocol.types",
+    "ResourceContents": "protocol.types",
     "ResourceLink": "protocol.types",
     "ResourceNotFound": "protocol.errors",
+    "ResourceTemplateReference": "protocol.types",
     "Server": "server.server",
     "Stdio": "transport.process",
+    "TextContent": "protocol.types",
+    "Tool": "protocol.types",
     "ToolError": "protocol.errors",
     "ToolResult": "server.content",
 }
 
 __all__ = [
+    "Annotations",
     "Audio",
     "CallError",
+    "CallToolResult",
     "Client",
+    "Completion",
     "ConnectionClosed",
     "Context",
     "File",
+    "GetPromptResult",
     "Icon",
     "Image",
+    "ImageContent",
+    "Implementation",
     "InvalidResult",
     "JackfieldError",
     "LimitExceeded",
@@ -75,13 +107,20 @@ __all__ = [
     "Message",
     "NotSupported",
     "PeerError",
+    "PromptReference",
     "ProtocolError",
+    "ReadResourceResult",
     "RegistrationError",
     "RequestTimeout",
+    "Resource",
+    "ResourceContents",
     "ResourceLink",
     "ResourceNotFound",
+    "ResourceTemplateReference",
     "Server",
     "Stdio",
+    "TextContent",
+    "Tool",
     "ToolError",
     "ToolResult",
     "__version__",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,7 +13,6 @@ from msgspec import NODEFAULT, Raw
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError, ToolError
 from ..protocol.types import PromptArgument
-from . import mending
 from .docstrings import describe
 from .encoding import json_value
 from .pydantic_bridge import Default, default_of, is_field, owns
@@ -98,6 +96,8 @@ class Arguments:
         the schema of a parameter wants an object or array and allows no text (F49); nothing else is changed (F48).
         Raises ArgumentsError with every fault and its place, and ProtocolError (-32700) for what is no JSON.
         """
+        from . import mending  # not at the top: most calls need no mending
+
         defs: Json = self.schema.get("$defs", {})
         properties: Json = self.schema["properties"]
         arguments = mending.read_arguments(raw, lenient=not self._strict)
@@ -181,6 +181,8 @@ class TextArguments:
         return self._arguments.values(self._arguments.struct(**found))
 
     def _value(self, wire: str, value: Any) -> Any:
+        from . import mending
+
         kind = self._arguments.types[self._names[wire]]
         fault = ""
         for candidate in self._candidates(wire, value):
@@ -289,12 +291,16 @@ def _struct_default(default: Default) -> tuple[Any, ...]:
         return ()
     kind = default.value.__class__
     if kind in _DATA or is_native(kind) or owns(kind):
-        return (msgspec.field(default_factory=partial(copy.deepcopy, default.value)),)
+        from copy import deepcopy
+
+        return (msgspec.field(default_factory=partial(deepcopy, default.value)),)
     return (default.value,)
 
 
 def _json_values(text: str, schema: Any, defs: Json) -> Iterable[Any]:
     """What a text is as JSON; nothing where it is none, or is a text in quotes: texts are taken letter for letter."""
+    from . import mending
+
     try:
         value = mending.read(text.encode())
     except ProtocolError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -276,11 +275,12 @@ def _wrapped(middleware: Middleware, handler: Handler) -> Handler:
 
 def _checked(handler: Handler) -> Handler:
     """What is outermost where there is middleware, which may return anything, and the same result twice."""
+    from copy import copy
 
     async def checked(params: Any, context: Context) -> Any:
         result: Any = await handler(params, context)
         if isinstance(result, Result):
-            return copy.copy(result)
+            return copy(result)
         if isinstance(result, Raw):
             return result
         raise TypeError(f"a middleware returned {type(result).__name__}; it must return the result that `next` gave it")

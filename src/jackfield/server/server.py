@@ -31,7 +31,6 @@ from ..protocol.types import (
     ToolsCapability,
 )
 from ..protocol.wire import fit
-from ..transport.connection import Channel, Connection
 from .completion import Completions
 from .context import Context
 from .docstrings import describe
@@ -45,6 +44,7 @@ from .signature import name_of
 from .tools import ToolEntry
 
 if TYPE_CHECKING:
+    from ..transport.connection import Channel, Connection
     from ..transport.stdio import Descriptors
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -365,6 +365,8 @@ class Server:
             raise
 
     def _connection(self, channel: Channel) -> Connection:
+        from ..transport.connection import Connection  # not at the top: registering needs none
+
         session, engine = new_session(), self._engine
         return Connection(
             channel,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -27,6 +26,8 @@ class Threads:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
+        import queue  # not at the top: a server that is only registered has no threads
+
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._started = 0
         self._open = 0

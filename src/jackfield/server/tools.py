@@ -16,7 +16,6 @@ from ..protocol.errors import ProtocolError, RegistrationError, ToolError
 from ..protocol.printable import printable
 from ..protocol.revisions import Revision, down_level
 from ..protocol.types import CallToolParams, CallToolResult, TextContent, Tool
-from . import mending
 from .arguments import ArgumentsError, arguments_of
 from .content import ToolResult, content_blocks, to_blocks
 from .context import Context
@@ -211,6 +210,8 @@ class RawArguments:
 
         Raises ArgumentsError with every fault and its place, and ProtocolError (-32700) for what is no JSON.
         """
+        from . import mending  # not at the top: most calls need no mending
+
         value = mending.read_arguments(raw, lenient=self._lenient)
         if not isinstance(value, dict):
             raise ArgumentsError(["$: arguments must be an object"])

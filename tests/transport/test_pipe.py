@@ -84,7 +84,7 @@ class Ears:
         self.lines: list[bytes] = []
         self.ends = 0
         self.changed = asyncio.Event()
-        self.input = LineInput(fd, limit, self.hear, lambda limit: self.hear(b"too long: %d" % limit), self.end)
+        self.input = LineInput(fd, limit, self.hear, lambda line: self.hear(b"too long: %d" % line.limit), self.end)
 
     def hear(self, line: bytes) -> None:
         self.lines.append(line)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -416,11 +416,11 @@ class Server:
             handlers["completion/complete"] = self._completions.complete
         self._engine.set_routes(handlers, offer, self._middleware)
 
-    async def _call_tool(self, params: CallToolParams, context: Context) -> Result:
+    def _call_tool(self, params: CallToolParams, context: Context) -> Awaitable[Result]:
         tool = self._tools.entries.get(params.name)
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name}")
-        return await tool.call(params, context)
+        return tool.call(params, context)
 
     async def _list_tools(self, params: PaginatedParams, context: Context) -> Any:
         wire, revision = context.peer.wire, context.peer.speaks

@@ -103,7 +103,8 @@ def test_a_file_named_as_a_known_module_takes_nothing_from_it() -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("planer", "'planer' is no ready server (planner, tiny); or give file.py[:object] or module:object"),
+        ("planer", "'planer' is no ready server (planner, tiny), and no module; a file is named file.py[:object]"),
+        (".", "'.' is no ready server (planner, tiny), and no module; a file is named file.py[:object]"),
         ("nowhere.py", "there is no file nowhere.py"),
         ("nowhere.py:server", "there is no file nowhere.py"),
         ("folder.py", "there is no file folder.py"),
@@ -256,3 +257,11 @@ def test_a_lifespan_that_fails_is_reported() -> None:
         assert talk.rest() == b""
         assert talk.wait() == 3
     assert "jackfield: file.py could not be served: no database" in talk.stderr
+
+
+def test_a_module_needs_no_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module in the current folder is named like a ready server; its only server is found."""
+    (tmp_path / "only_one_here.py").write_text("from jackfield import Server\nthing = Server('thing')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    assert run.load("only_one_here").name == "thing"

@@ -50,6 +50,7 @@ class Fake:
     EXIT = object()
     name = "fake"
     full = False
+    longest = 2**24
 
     def __init__(self, answers: dict[str, Any] | None = None) -> None:
         self.answers = answers or {}

@@ -71,7 +71,8 @@ async def test_call(make: Callable[..., Fake]) -> None:
     params = server.asked("tools/call")[0]
     assert params["name"] == "add"
     assert params["arguments"] == {"a": 1, "b": [2, None, "ü"]}
-    assert params.get("_meta") == (STAMP if make is modern else None)
+    token = {"progressToken": server.heard[-1]["id"]}
+    assert params["_meta"] == token | (STAMP if make is modern else {})
 
 
 async def test_tools_own_failure_is_a_result() -> None:
@@ -153,7 +154,10 @@ async def test_meta_is_added() -> None:
         server.answers["tools/call"] = text_result("")
         async with Client(server) as client:
             await client.call_tool("a", meta=extra)
-        assert server.asked("tools/call")[0]["_meta"] == {"traceparent": "00-1-2-01"} | own
+        assert (
+            server.asked("tools/call")[0]["_meta"]
+            == {"progressToken": server.heard[-1]["id"], "traceparent": "00-1-2-01"} | own
+        )
 
 
 @pytest.mark.parametrize("kind", ["riddle", "task"])
@@ -247,10 +251,15 @@ async def test_schema_is_forgotten_when_the_list_changes() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"$ref": "https://example.com/schema.json"}, {"type": "objekt"}])
-async def test_schema_that_is_none(schema: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
-    """A schema that cannot be used leaves the tool usable, and is reported once (JS-2)."""
-    async with Client(with_schema(text_result("3"), schema)) as client:
-        await client.list_tools()
+async def test_schema_that_is_none(schema: dict[str, str]) -> None:
+    """A schema that cannot be checked is never taken for a fit; listing and the tool's errors pass (S02, JS-2)."""
+    server = with_schema(text_result("3", structuredContent={"n": 3}), schema)
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["count"]
         for _ in range(2):
-            assert (await client.call_tool("count")).text == "3"
-    assert len([record for record in caplog.records if "'count'" in record.getMessage()]) == 1
+            with pytest.raises(
+                InvalidResult, match=r"tool 'count' declares an output schema that cannot be checked: ."
+            ):
+                await client.call_tool("count")
+        server.answers["tools/call"] = text_result("no", isError=True)
+        assert (await client.call_tool("count")).is_error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from typing import Any
 
@@ -71,6 +72,25 @@ async def test_server_that_dies_during_the_handshake() -> None:
     with pytest.raises(ConnectionClosed, match="no config") as caught:
         await Client(stdio, mode="modern").connect()
     assert caught.value.exit_code == 78
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+async def test_many_deaths_under_load() -> None:
+    """20 kills, each under 20 calls: every call fails with ConnectionClosed, and no descriptor is left over (R01)."""
+    async with Client(real(), limits=QUICK) as client:
+        before = 0
+        for _ in range(20):
+            pid = await pid_of(client)
+            before = before or len(os.listdir("/proc/self/fd"))
+            calls = [asyncio.create_task(client.call_tool("wait")) for _ in range(20)]
+            await pid_of(client)  # all of them are written by now
+            os.kill(pid, signal.SIGKILL)
+            async with asyncio.timeout(20):  # far below the time of a call
+                faults = await asyncio.gather(*calls, return_exceptions=True)
+            assert {type(fault) for fault in faults} == {ConnectionClosed}
+            assert all("SIGKILL" in str(fault) for fault in faults)
+        await pid_of(client)
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 async def test_next_call_connects_anew() -> None:

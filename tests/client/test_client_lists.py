@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import decimal
+import enum
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -152,12 +155,34 @@ async def test_missing_resource(code: int) -> None:
     assert caught.value.code == code
 
 
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Other(str, enum.Enum):  # noqa: UP042 - the older way, which is a str of another kind
+    BLUE = "blue"
+
+
 async def test_prompt_arguments_become_text() -> None:
-    """A prompt's arguments are texts: what is none is sent as JSON text, a text is left alone (F62, PRM-2)."""
+    """A prompt's arguments are texts: what JSON has no string for is sent as JSON, None not at all (F62, PRM-2)."""
     message = {"role": "user", "content": {"type": "text", "text": "hi"}}
     server = modern(prompts__get={"messages": [message], "description": "d"})
     async with Client(server) as client:
-        arguments = {"text": "null", "list": [1, 2], "none": None, "date": datetime.date(2026, 7, 28), "flag": True}
+        arguments = {
+            "text": "null",
+            "quoted": '"q"',
+            "list": [1, "a"],
+            "dict": {"a": None},
+            "none": None,
+            "date": datetime.date(2026, 7, 28),
+            "when": datetime.datetime(2026, 7, 28, 12, 30, tzinfo=datetime.UTC),
+            "uuid": uuid.UUID(int=5),
+            "decimal": decimal.Decimal("1.50"),
+            "colour": Colour.RED,
+            "other": Other.BLUE,
+            "flag": True,
+            "number": 3,
+        }
         result = await client.get_prompt("greet", arguments)
         await client.get_prompt("greet")
     assert result.messages[0].role == "user"
@@ -165,12 +190,29 @@ async def test_prompt_arguments_become_text() -> None:
     sent = server.asked("prompts/get")
     assert sent[0]["arguments"] == {
         "text": "null",
-        "list": "[1,2]",
-        "none": "null",
-        "date": '"2026-07-28"',
+        "quoted": '"q"',
+        "list": '[1,"a"]',
+        "dict": '{"a":null}',
+        "date": "2026-07-28",
+        "when": "2026-07-28T12:30:00Z",
+        "uuid": "00000000-0000-0000-0000-000000000005",
+        "decimal": "1.50",
+        "colour": "red",
+        "other": "blue",
         "flag": "true",
+        "number": "3",
     }
     assert "arguments" not in sent[1]
+
+
+@pytest.mark.parametrize(("value", "kind"), [(object(), TypeError), ([float("nan")], ValueError)])
+async def test_prompt_argument_without_a_form(value: Any, kind: type[Exception]) -> None:
+    """A prompt's argument that JSON has no form for is refused by name before anything is sent (F62)."""
+    server = modern(prompts__get={"messages": []})
+    async with Client(server) as client:
+        with pytest.raises(kind, match="argument 'when' of prompt 'greet'"):
+            await client.get_prompt("greet", {"when": value})
+    assert server.asked("prompts/get") == []
 
 
 @pytest.mark.parametrize(

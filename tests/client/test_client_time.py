@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from jackfield import Context, Server
 from jackfield.client.client import Client
 from jackfield.protocol.errors import (
     InvalidResult,
     RequestTimeout,
 )
 from jackfield.protocol.limits import Limits
-from tests.client.fakes import Fake, modern, text_result
+from tests.client.fakes import Fake, legacy, modern, text_result
 
 
 async def test_many_calls_at_once() -> None:
@@ -134,9 +136,37 @@ async def test_progress_has_a_hard_cap() -> None:
             await client.call_tool("a", timeout=0.05)
 
 
-async def test_no_token_unless_wanted() -> None:
-    """Without a callback or a time of its own a call asks for no progress (PRG-1)."""
-    server = modern(tools__call=text_result(""))
+@pytest.mark.parametrize("make", [modern, legacy])
+async def test_what_can_take_long_asks_for_progress(make: Callable[..., Fake]) -> None:
+    """Without any option calls, reads and prompts ask for progress under their id, first of all in `_meta` (F42)."""
+    prompt = {"messages": [], "resultType": "complete"}
+    contents = {"contents": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    server = make(tools__call=text_result(""), prompts__get=prompt, resources__read=contents, tools__list={"tools": []})
     async with Client(server) as client:
         await client.call_tool("a")
-    assert "progressToken" not in server.asked("tools/call")[0]["_meta"]
+        await client.call_tool("a", meta={"progressToken": "mine", "x/y": 1})
+        await client.read_resource("a:b")
+        await client.get_prompt("p")
+    asked = [
+        message for message in server.heard if message.get("method") in ("tools/call", "resources/read", "prompts/get")
+    ]
+    assert len(asked) == 4
+    for message in asked:
+        assert next(iter(message["params"]["_meta"].items())) == ("progressToken", message["id"])
+    assert asked[1]["params"]["_meta"]["x/y"] == 1
+
+
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_progress_resets_the_timeout_that_nobody_named(mode: str) -> None:
+    """A tool that reports progress may take longer than the usual timeout, with no option given (F42)."""
+    server = Server("slow")
+
+    @server.tool
+    async def work(ctx: Context) -> str:
+        for step in range(8):
+            await asyncio.sleep(0.1)
+            await ctx.report_progress(step)
+        return "done"
+
+    async with Client(server, mode=mode, limits=Limits(request_timeout=0.5)) as client:
+        assert (await client.call_tool("work")).text == "done"

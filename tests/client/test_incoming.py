@@ -156,6 +156,93 @@ async def test_handler_that_calls_the_server() -> None:
     assert listed == ["new"]
 
 
+async def test_handlers_run_one_after_another() -> None:
+    """The calls of one async callback never overlap, in whatever turn they came, and keep their order (F44)."""
+    running = 0
+    heard: list[int] = []
+    done = asyncio.Event()
+
+    async def listen(level: str, logger: str | None, data: int) -> None:
+        nonlocal running
+        running += 1
+        assert running == 1
+        for _ in range(data % 4):
+            await asyncio.sleep(0)
+        running -= 1
+        heard.append(data)
+        if data == 19:
+            done.set()
+
+    server = legacy()
+    async with Client(server, on_log=listen) as client:
+        for n in range(20):
+            server.say(log_message(n))
+            if n % 3 == 0:
+                await client.ping()
+        await done.wait()
+    assert heard == list(range(20))
+
+
+LIST_CHANGED = ("notifications/tools/list_changed", {})
+UPDATED = ("notifications/resources/updated", {"uri": "a:b"})
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "option"),
+    [(*LIST_CHANGED, "on_list_changed"), (*LIST_CHANGED, "on_notification"), (*UPDATED, "on_notification")],
+)
+async def test_the_same_news_waits_once(method: str, params: dict[str, Any], option: str) -> None:
+    """200 notices that a list or a resource changed call a slow callback at most twice: then, and once more (R05)."""
+    begun, release, again = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    calls: list[Any] = []
+
+    async def changed(*values: Any) -> None:
+        calls.append(values)
+        (again if release.is_set() else begun).set()
+        await release.wait()
+
+    server = legacy()
+    async with Client(server, **{option: changed}) as client:
+        for n in range(200):
+            server.notify(method, params)
+            if n == 100:
+                await begun.wait()
+        assert len(calls) == 1
+        release.set()
+        await again.wait()
+        await client.ping()
+        assert len(calls) == 2
+        again.clear()
+        server.notify(method, params)  # news again: nothing waits any more
+        await again.wait()
+        assert len(calls) == 3
+
+
+async def test_different_news_wait_side_by_side() -> None:
+    """News of one list or resource does not stand for another's (R05)."""
+    release, done = asyncio.Event(), asyncio.Event()
+    heard: list[Any] = []
+
+    async def changed(*values: Any) -> None:
+        await release.wait()
+        heard.append(values[-1])
+        if len(heard) == 5:
+            done.set()
+
+    server = legacy()
+    async with Client(server, on_list_changed=changed, on_notification=changed):
+        for _ in range(2):
+            for kind in ("tools", "resources", "prompts"):
+                server.notify(f"notifications/{kind}/list_changed")
+            for uri in ("a:b", "a:c"):
+                server.notify("notifications/resources/updated", {"uri": uri})
+        release.set()
+        await done.wait()
+    assert len(heard) == 5
+    assert [each for each in heard if isinstance(each, str)] == ["tools", "resources", "prompts"]
+    assert [each for each in heard if isinstance(each, dict)] == [{"uri": "a:b"}, {"uri": "a:c"}]
+
+
 async def test_handler_that_closes_the_client() -> None:
     """A handler may close its own client; what waited in its queue is dropped."""
     closed = asyncio.Event()

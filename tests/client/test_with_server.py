@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jackfield import Client, Context, Server, ToolError
+import jackfield
+from jackfield import Client, ConnectionClosed, Context, Server, Stdio, ToolError
 from jackfield.protocol.revisions import REVISIONS
 
 MODES = pytest.mark.parametrize("mode", ["auto", "modern", "legacy", *[revision.name for revision in REVISIONS]])
+
+
+SOURCE = str(Path(jackfield.__file__).parent.parent)
+
+WAITING = """
+import asyncio, signal, sys
+from jackfield import Server
+server, signals = Server("waiting"), []
+@server.tool
+async def wait() -> str:
+    print("waiting", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: signals.append(1))
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("stopped", file=sys.stderr, flush=True)
+server.run()
+print(f"ended: {len(signals)} signals", file=sys.stderr, flush=True)
+"""
+"""A server that tells what happens to its one tool, and how it ends."""
 
 
 class Events(list[str]):
@@ -125,6 +148,28 @@ async def test_closing_during_a_call() -> None:
     await client.close()
     assert events == ["begin", "waiting", "stopped", "end"]
     with pytest.raises(Exception, match="was closed"):
+        await call
+
+
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+async def test_closing_a_process_during_a_call(mode: str, tmp_path: Path) -> None:
+    """A server process with an async call under way stops it and ends by itself when the client closes (F12)."""
+    file = tmp_path / "waiting.py"
+    file.write_text(WAITING)
+    said: list[str] = []
+    begun = asyncio.Event()
+
+    def hear(line: str) -> None:
+        said.append(line)
+        begun.set()
+
+    client = Client(Stdio(sys.executable, file, env={"PYTHONPATH": SOURCE}, stderr=hear), mode=mode)
+    await client.connect()
+    call = asyncio.create_task(client.call_tool("wait"))
+    await begun.wait()
+    await client.close()
+    assert said == ["waiting", "stopped", "ended: 0 signals"]
+    with pytest.raises(ConnectionClosed, match="was closed"):
         await call
 
 

@@ -243,9 +243,25 @@ def test_many_brackets_side_by_side_or_in_strings_are_not_deep() -> None:
 
 
 @pytest.mark.parametrize("levels", [1_000, 100_000])
-def test_absurd_depth_is_refused_in_place_of_a_crash(levels: int) -> None:
-    """Depth far beyond what any parser can recurse into is an ordinary parse error (T13)."""
-    assert fault_of(b'{"jsonrpc":"2.0","id":5,"method":"x","params":' + b"[" * levels).code == PARSE_ERROR
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"[":'])
+def test_absurd_depth_is_refused_in_place_of_a_crash(levels: int, opening: bytes) -> None:
+    """Depth far beyond what any parser can recurse into is an ordinary parse error, with the id (T13)."""
+    error = fault_of(b'{"jsonrpc":"2.0","id":5,"result":' + opening * levels)
+    assert (error.code, error.id, error.reply) == (PARSE_ERROR, 5, True)
+
+
+@pytest.mark.parametrize("id", [rb'"x\ud800"', rb'"\udfff"'])
+def test_an_id_that_cannot_be_sent_back_is_left_out(id: bytes) -> None:
+    """Half a surrogate pair in the id itself is a parse error whose answer can be encoded (F4, T14)."""
+    error = fault_of(b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % id)
+    assert (error.code, error.id) == (PARSE_ERROR, None)
+    assert refusal(error.code, error.message, error.id)
+
+
+def test_brackets_in_a_string_that_is_cut_off_are_not_counted() -> None:
+    """The glance at the beginning of a long frame may end inside a string; what stands there is text."""
+    frame = encode(OutRequest(1, "x", {"list": [[]] * 40, "text": "[" * 100_000}))
+    assert isinstance(decode(frame), Request)
 
 
 @given(st.integers(0, 80), st.integers(0, 80))

@@ -89,6 +89,33 @@ class TestProgress:
             assert "result" in talk.frames[-1]
             assert [each["progress"] for each in progress_of(talk)] == [1]
 
+    async def test_nothing_follows_the_result_when_the_id_is_used_again(self) -> None:
+        """A context that outlives its request does not speak for the next one of the same id (PRG-2, LOG-2, F41)."""
+        server = Server("progress")
+        kept: list[Context] = []
+        entered, leave = asyncio.Event(), asyncio.Event()
+
+        @server.tool
+        async def first(ctx: Context) -> None:
+            kept.append(ctx)
+
+        @server.tool
+        async def second() -> None:
+            entered.set()
+            await leave.wait()
+
+        async with talking(server) as talk:
+            await talk.ask("tools/call", {"name": "first"}, id=7, progressToken="one", log_level="debug")
+            talk.send("tools/call", {"name": "second"}, id=7, progressToken="two", log_level="debug")
+            await entered.wait()
+            (context,) = kept
+            assert context.cancelled
+            await context.report_progress(1)
+            await context.error("too late")
+            leave.set()
+            await talk.answer(7)
+            assert talk.heard == []
+
     async def test_the_oldest_revision_has_no_message(self) -> None:
         """A report's message is left out where the revision has none (PRG-2, LIFE-4)."""
         server = Server("progress")

@@ -58,6 +58,24 @@ def test_opened(value: Any, schema: Any, expected: Any):
     assert opened(value, schema, {}) == expected
 
 
+@pytest.mark.parametrize(
+    "number", ["1e309", "1e400", "-1e5000", "1e1000000", "1e999999999999", "1" * 4301, "1" * 100_000]
+)
+def test_text_with_a_number_out_of_range_stays_text(number: str):
+    """A number that no double holds, or of more digits than can be read, is not opened out of JSON text (F49, T13)."""
+    for text, kind in ((f"[{number}]", "array"), (f'{{"a":[{number}]}}', "object")):
+        assert opened(text, {"type": kind}, {}) == text
+    assert read_arguments(f'"[{number}]"'.encode(), lenient=True) == f"[{number}]"
+
+
+def test_a_huge_exponent_is_never_written_out():
+    """A Decimal of a million digits stays one; zero is zero whatever its exponent (F49, T13)."""
+    huge = Decimal("1e1000000")
+    assert whole_numbers(huge, [{"type": "integer"}], {}) is huge
+    assert whole_numbers(Decimal("0e999999999"), [{"type": "integer"}], {}) == 0
+    assert whole_numbers(Decimal("1e300"), [{"type": "integer"}], {}) == 10**300
+
+
 def test_whole_numbers():
     """Only an integral number where an integer alone is wanted changes."""
     schema = {

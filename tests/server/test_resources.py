@@ -288,21 +288,83 @@ class TestTemplates:
 
     async def test_a_file_root_cannot_be_left(self, tmp_path: Path) -> None:
         """A dot-dot, however it is escaped, is refused before a handler could open what it names (F58, RSC-4)."""
-        from jackfield.protocol.uri import guard_segments
-
         (tmp_path / "root").mkdir()
         (tmp_path / "secret").write_text("secret")
         server = Server("resources")
 
         @server.resource("file:///{+path}")
         def file(path: str) -> str:
-            return (tmp_path / "root" / guard_segments(path)).read_text()
+            return (tmp_path / "root" / path).read_text()
 
         async with talking(server) as talk:
             for path in ("../secret", "%2e%2e/secret", "..%2Fsecret", "%2E%2E%2Fsecret"):
-                with pytest.raises(Refused):
+                with pytest.raises(Refused, match=r"Invalid variable 'path': .*'\.\.' segment") as caught:
                     await talk.ask("resources/read", {"uri": f"file:///{path}"})
+                assert caught.value.code == -32602
             assert "secret" not in json.dumps([frame.get("result") for frame in talk.frames])
+
+    @pytest.mark.parametrize("bad", ["..", "a%2F..%2Fb", "%00", "%2Fetc", "a%5C..%5Cb", "C:", "c%3Aa", "%2E%2E%2Fx"])
+    @pytest.mark.parametrize("template", ["x://{v}", "x://{+v}", "x://a{/v}", "x://a{/v*}", "x://a{.v}", "x://a{;v}"])
+    async def test_no_variable_of_a_path_leads_out_of_it(self, template: str, bad: str) -> None:
+        """Whatever kind of expression it stands in, a bad value never reaches the handler (F58, S05, RSC-4)."""
+        server = Server("resources")
+        seen: list[Any] = []
+        server.add_resource(template, lambda v: seen.append(v) or "read")
+        before = {"x://{v}": "", "x://{+v}": "", "x://a{.v}": "a.", "x://a{;v}": "a;v="}.get(template, "a/")
+        async with talking(server) as talk:
+            with pytest.raises(Refused, match="Invalid variable 'v': the path holds") as caught:
+                await talk.ask("resources/read", {"uri": f"x://{before}{bad}"})
+            assert (caught.value.code, seen) == (-32602, [])
+            assert await talk.ask("resources/read", {"uri": f"x://{before}a%2Fb...c"})
+
+    async def test_the_first_of_several_segments_may_not_be_empty(self) -> None:
+        """Segments that come as a list are guarded as the path that they make, too (F58)."""
+        server = Server("resources")
+        server.add_resource("x://a{/v*}", lambda v: "/".join(v))
+        async with talking(server) as talk:
+            with pytest.raises(Refused, match="a path from the root"):
+                await talk.ask("resources/read", {"uri": "x://a//etc/passwd"})
+            assert await talk.ask("resources/read", {"uri": "x://a/etc/passwd"})
+
+    async def test_queries_and_what_is_exempt_are_not_guarded(self) -> None:
+        """A variable of a query is no path, and an author can say the same of any other one (F58)."""
+        server = Server("resources")
+
+        @server.resource("x://find/{text}?q={q}{&r}", unguarded=("text", "q"))
+        def find(text: str, q: str, r: str) -> list[str]:
+            return [text, q, r]
+
+        server.add_resource("x://{both}{?both}", lambda both: both)
+        async with talking(server) as talk:
+            uri = "x://find/..%5C?q=..&r=../c:"
+            (content,) = (await talk.ask("resources/read", {"uri": uri}))["contents"]
+            assert json.loads(content["text"]) == ["..\\", "..", "../c:"]
+            with pytest.raises(Refused, match="Invalid variable 'both'"):
+                await talk.ask("resources/read", {"uri": "x://..?both=.."})
+
+    @pytest.mark.parametrize(
+        ("uri", "unguarded", "fault"),
+        [
+            ("x://{a}", ("b",), "has no variable 'b'"),
+            ("x://{a}", "a", r"write unguarded=\('a',\)"),
+            ("x://a", ("a",), "unguarded= is for templates"),
+        ],
+    )
+    def test_only_variables_can_be_exempt(self, uri: str, unguarded: Any, fault: str) -> None:
+        """A name that is no variable of the template would guard what its author thinks exempt (F58)."""
+        with pytest.raises(RegistrationError, match=fault):
+            Server("resources").add_resource(uri, lambda a="": a, name="r", unguarded=unguarded)
+
+    async def test_a_long_uri_is_cut_in_the_message_alone(self) -> None:
+        """The text of the error shows some of an unknown URI; its data is the URI (RSC-3, O02)."""
+        server = Server("resources")
+        server.add_resource("x://a", lambda: "a")
+        uri = "x://" + "b" * 5000 + "\n"
+        async with talking(server) as talk:
+            with pytest.raises(Refused, match="Resource not found: x://bbb") as caught:
+                await talk.ask("resources/read", {"uri": uri})
+            assert len(caught.value.message) < 300
+            assert caught.value.data == {"uri": uri}
 
 
 class TestRegistration:

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from jackfield.protocol.errors import RegistrationError
 from jackfield.protocol.types import CallToolResult, TextContent
 from jackfield.server.content import Audio, File, Image, ToolResult
-from jackfield.server.returns import Returns, returns_of, to_json
+from jackfield.server.returns import BadOutput, Returns, returns_of, to_json, to_member
 
 
 class Point(Struct):
@@ -259,3 +259,73 @@ def test_structure_is_one_python_step(annotation: Any):
     finally:
         sys.setprofile(None)
     assert len(steps) <= 1
+
+
+class Movie(TypedDict):
+    title: str
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (Point, None),
+        (Point, [Point(1)]),
+        (dict[str, int], None),
+        (dict, [1]),
+        (Movie, "title"),
+        (int, None),
+        (list[Point], None),
+        (Level, None),
+        (int | str, None),
+    ],
+)
+def test_a_value_that_its_annotation_rules_out(annotation: Any, value: Any):
+    """None where none is allowed, and no object where one is promised, never become structured content (F54, S06)."""
+    with pytest.raises(BadOutput, match="annotation"):
+        returns(annotation).structure(value)
+
+
+@pytest.mark.parametrize("annotation", [int | None, Point | None, Any, list[Any] | None])
+def test_none_where_it_is_allowed(annotation: Any):
+    """None is a value like others where the annotation has it (F54)."""
+    assert b"null" in returns(annotation).structure(None)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def chain(levels: int) -> Node:
+    node = Node("x")
+    for _ in range(levels):
+        node = Node("x", [node])
+    return node
+
+
+def test_what_is_too_deep_for_a_message():
+    """A value may have 62 levels, so that its message has no more than the 64 that peers take (F57, T13)."""
+    for structure in (to_member, returns(Any).structure):
+        assert structure(nested(62))
+        with pytest.raises(BadOutput, match="deeper than 62 levels"):
+            structure(nested(63))
+    assert returns(list[Any]).structure(nested(61))
+    with pytest.raises(BadOutput):
+        returns(list[Any]).structure(nested(62))
+    assert returns(dict).structure({"a": nested(61)})
+    with pytest.raises(BadOutput):
+        returns(dict).structure({"a": nested(62)})
+    assert returns(Node).structure(chain(30))
+    with pytest.raises(BadOutput):
+        returns(Node).structure(chain(31))
+    for text in ("[" * 100, "]" * 100, '\\"[' * 100):
+        assert to_member([text, text, *([[]] * 100)]), "brackets in texts, and side by side, are no depth"
+        with pytest.raises(BadOutput):
+            to_member([text, nested(62)])
+    closing: Any = 1
+    for _ in range(63):
+        closing = ["]", closing]
+    with pytest.raises(BadOutput):
+        to_member(closing)

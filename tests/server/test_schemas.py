@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.server.schemas import ALL_KINDS, branches, each, hoisted, kinds, rooted
+from jackfield.server.schemas import ALL_KINDS, branches, each, endless, hoisted, kinds, rooted
 
 DEFS = {
     "Item": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Item"}}},
@@ -89,3 +89,36 @@ def test_properties_may_have_the_names_of_keywords():
 
     assert each(schema, note) == schema
     assert [node.get("type") for node in seen] == ["string", "integer", "object"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "deep"),
+    [
+        (True, True),
+        (False, False),
+        ({}, True),
+        ({"type": "array"}, True),
+        ({"type": "object"}, True),
+        ({"type": "object", "additionalProperties": True}, True),
+        ({"type": "object", "additionalProperties": False}, False),
+        ({"type": "object", "properties": {}}, False),
+        ({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}, False),
+        ({"type": "object", "properties": {"a": {"type": "array", "items": {}}}}, True),
+        ({"type": "array", "prefixItems": [{"type": "null"}, {"type": "object"}], "items": False}, True),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Name"}]}, False),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Item"}]}, True),
+        ({"type": "array", "items": {"$ref": "#/$defs/Item"}}, True),
+    ],
+)
+def test_endless(schema: Any, deep: bool):
+    """Values can nest without end where a schema contains itself or leaves something open (F57)."""
+    assert endless(schema, DEFS) is deep
+
+
+def test_endless_looks_at_each_definition_once():
+    """Definitions that use one another twice each cost their number, not their ways (T13)."""
+    defs: dict[str, Any] = {"D0": {"type": "null"}}
+    for number in range(200):
+        ref = {"$ref": f"#/$defs/D{number}"}
+        defs[f"D{number + 1}"] = {"type": "object", "properties": {"a": ref, "b": ref}}
+    assert not endless({"$ref": "#/$defs/D200"}, defs)

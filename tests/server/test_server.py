@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import warnings
 from typing import Any
 
 import pytest
 
-from jackfield import Client, Icon, Limits, RegistrationError, Server
+from jackfield import Client, Context, Icon, Limits, RegistrationError, Server
 from jackfield.protocol.types import ServerCapabilities
-from tests.server.talk import LEGACY, MODERN, PREFIX, Refused, talking, text_of
+from tests.server.talk import LEGACY, MODERN, PREFIX, Refused, progress_of, talking, text_of
 
 
 class TestOptions:
@@ -348,6 +349,65 @@ async def test_many_clients_of_both_eras_at_once() -> None:
                 assert [result.text for result in results] == [str(n + k) for k in range(10)]
 
     await asyncio.gather(*map(use, range(20)))
+
+
+async def test_twenty_clients_with_the_same_ids_get_their_own_answers() -> None:
+    """Answers, progress and cancelling stay with the client they are for, whatever ids others use (T07)."""
+    server = Server("crowd")
+    ready, go = asyncio.Semaphore(0), asyncio.Event()
+
+    @server.tool
+    async def echo(text: str, ctx: Context) -> str:
+        await ctx.report_progress(1, message=text)
+        ready.release()
+        await go.wait()
+        return text
+
+    async with contextlib.AsyncExitStack() as stack:
+        talks = [await stack.enter_async_context(talking(server, [MODERN, *LEGACY[:3]][n % 4])) for n in range(20)]
+        for number, talk in enumerate(talks):
+            for id in range(5):
+                params = {"name": "echo", "arguments": {"text": f"{number}-{id}"}}
+                talk.send("tools/call", params, id=id, progressToken=id)
+        for _ in range(100):
+            await ready.acquire()
+        talks[0].cancel(0)
+        go.set()
+        for number, talk in enumerate(talks):
+            for id in range(1 if number == 0 else 0, 5):
+                assert text_of(await talk.answer(id)) == f"{number}-{id}"
+            assert {(each["progressToken"], each["message"]) for each in progress_of(talk)} == {
+                (id, f"{number}-{id}") for id in range(5)
+            }
+        assert not any(frame.get("id") == 0 for frame in talks[0].frames if "method" not in frame)
+
+
+async def test_names_that_nobody_knows_are_cut() -> None:
+    """The error of an unknown tool, prompt or reference shows some of the name, on one line (O02)."""
+    server = Server("names")
+    server.add_tool(lambda: 1, name="t")
+    server.add_prompt(lambda a: a, name="p")
+    server.add_completion("p", "a", lambda typed: [typed])
+    name = "n" * 5000
+    for long in (name, "a\nb\x1b" + name):
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("tools/call", {"name": long}),
+            ("prompts/get", {"name": long}),
+            (
+                "completion/complete",
+                {"ref": {"type": "ref/prompt", "name": long}, "argument": {"name": "a", "value": ""}},
+            ),
+            (
+                "completion/complete",
+                {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": long, "value": ""}},
+            ),
+        ]
+        async with talking(server) as talk:
+            for method, params in asked:
+                with pytest.raises(Refused, match="nnn") as caught:
+                    await talk.ask(method, params)
+                assert len(caught.value.message) < 300
+                assert caught.value.message.isprintable()
 
 
 def test_a_server_is_made_without_a_loop() -> None:

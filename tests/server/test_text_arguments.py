@@ -80,6 +80,19 @@ def test_failed_decode_names_the_argument(text: str):
     assert caught.value.code == INVALID_PARAMS
 
 
+@pytest.mark.parametrize("text", ["1e1000000", "[1e400]", "1" * 5000, "[" * 65 + "]" * 65, "[" * 900 + "]" * 900])
+def test_a_text_that_is_no_sane_json_names_the_argument(text: str):
+    """Numbers out of range and absurd nesting are a fault of the argument, found without writing them out (T13)."""
+    for kind in (int, list[int], dict[str, Any]):
+
+        def fn(x: Any) -> None: ...
+
+        fn.__annotations__["x"] = kind
+        with pytest.raises(ProtocolError, match="Invalid argument 'x'") as caught:
+            values(fn, x=text)
+        assert caught.value.code == INVALID_PARAMS
+
+
 def test_missing_arguments_are_named():
     """Required arguments that are missing are -32602 with their names (PRM-2)."""
 

@@ -19,6 +19,7 @@ import pytest
 
 from jackfield import (
     Audio,
+    Client,
     Context,
     File,
     Image,
@@ -296,6 +297,41 @@ class TestUnsendable:
                 assert f"Tool '{kind}'" in text_of(result)
                 assert ("resultType" in result) is (revision == MODERN)
         assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 5
+
+    @pytest.mark.parametrize("mode", ["modern", "legacy"])
+    async def test_a_result_that_is_too_deep_is_the_tools_failure(self, mode: Any) -> None:
+        """Our own client can read every answer: what is deeper than a frame may be is told as that (F57, T13)."""
+        server = Server("tools")
+
+        def nested(n: int):  # type: ignore[no-untyped-def]
+            return json.loads("[" * n + "]" * n)
+
+        def said(n: int) -> ToolResult:
+            return ToolResult(structured_content=nested(n))
+
+        def typed(n: int) -> dict:  # type: ignore[type-arg]
+            return {"a": nested(n - 1)}
+
+        for fn in (nested, said, typed):
+            server.add_tool(fn)
+        async with Client(server, mode=mode) as client:
+            for name in ("nested", "said", "typed"):
+                assert not (await client.call_tool(name, {"n": 62})).is_error
+                result = await client.call_tool(name, {"n": 63})
+                assert result.is_error
+                assert result.text == f"Tool '{name}' gave a result that is nested too deeply"
+
+    async def test_a_result_of_another_type_is_the_tools_failure(self, caplog: pytest.LogCaptureFixture) -> None:
+        """None from a tool that promises an object is `isError`, without structured content (F54, S06)."""
+
+        def lost() -> dict[str, int]:
+            return None  # type: ignore[return-value]
+
+        result = await result_of(lost)
+        assert result["isError"]
+        assert "structuredContent" not in result
+        assert text_of(result) == "Tool 't' gave a result that does not fit its output schema"
+        assert "NoneType is no object" in caplog.text
 
     async def test_an_error_text_that_cannot_be_sent(self) -> None:
         """A ToolError whose text is no Unicode is still answered, with the tool's name."""

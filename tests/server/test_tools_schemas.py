@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackfield import Context, Image, RegistrationError, Server, ToolError, ToolResult
+from jackfield import Client, Context, Image, Limits, RegistrationError, Server, ToolError, ToolResult
 from jackfield.protocol.types import TextContent
 from tests.server.talk import LEGACY, MODERN, Refused, talking, text_of
 
@@ -27,6 +27,12 @@ SCHEMA = {
     "$defs": {"Point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}},
     "x-vendor": {"keep": ["me", 1.5]},
 }
+
+BOUNDED = {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "number", "maximum": 1e300}}}}
+
+
+def two(a: int, b: int) -> int:
+    return a + b
 
 
 def raw_server(**options: Any) -> Server:
@@ -141,6 +147,53 @@ class TestRawInput:
 
         with pytest.raises(RegistrationError, match=f"take: .*{fault}"):
             Server("raw").add_tool(take, input_schema=schema)
+
+    async def test_the_decorator_takes_a_schema_too(self) -> None:
+        """`@server.tool(input_schema=...)` is `add_tool(..., input_schema=...)` (JS-4)."""
+        server = Server("raw")
+
+        @server.tool(input_schema=SCHEMA)
+        def echo(arguments: dict[str, Any]) -> dict[str, Any]:
+            return arguments
+
+        async with talking(server) as talk:
+            assert (await talk.ask("tools/list"))["tools"][0]["inputSchema"] == SCHEMA
+            assert (await talk.call("echo", {"count": 2}))["structuredContent"] == {"count": 2}
+
+    @pytest.mark.parametrize("option", ["input_schema", "output_schema"])
+    @pytest.mark.parametrize(
+        ("limit", "least"), [("schema_size", 300), ("schema_depth", 3), ("schema_nodes", 4)], ids=lambda each: str(each)
+    )
+    def test_the_limits_of_the_server_bound_its_schemas(self, option: str, limit: str, least: int) -> None:
+        """Each limit of schemas holds at registration, as the server has it, and the error names it (JS-3)."""
+        schema = {"type": "object", "properties": {name: {"title": "x" * 40} for name in "abc"}}
+        Server("raw", limits=Limits(**{limit: least})).add_tool(lambda given: given, name="t", **{option: schema})
+        strict = Server("raw", limits=Limits(**{limit: least - 1 if limit != "schema_size" else 100}))
+        with pytest.raises(RegistrationError, match=rf"{option}: .*\(limit `{limit}`\)"):
+            strict.add_tool(lambda given: given, name="t", **{option: schema})
+
+    async def test_faults_of_arguments_are_listed_within_the_limits(self) -> None:
+        """The schema of a signature is bound too: beyond a limit a bad call is told its first fault alone (JS-3)."""
+        found: list[str] = []
+        for limits in (Limits(), Limits(schema_nodes=1)):
+            server = Server("arguments", limits=limits)
+            server.add_tool(two)
+            async with talking(server) as talk:
+                found.append(text_of(await talk.call("two", {"a": "x", "b": "y"})))
+        assert ["$.a" in text and "$.b" in text for text in found] == [True, False]
+
+    async def test_the_deepest_schema_can_be_listed(self) -> None:
+        """A schema as deep as the limit allows fits into the list of tools that our own client takes (F57, T13)."""
+        deep: dict[str, Any] = {"type": "object"}
+        for _ in range(Limits().schema_depth - 1):
+            deep = {"not": deep}
+        deep["type"] = "object"
+        server = Server("raw")
+        with pytest.raises(RegistrationError, match="limit `schema_depth`"):
+            server.add_tool(lambda given: given, name="t", input_schema={"type": "object", "not": {"not": deep}})
+        server.add_tool(lambda given: given, name="t", input_schema=deep)
+        async with Client(server) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["t"]
 
     def test_the_function_takes_one_dict(self) -> None:
         """A function of more, fewer, or only named parameters is told how to take its arguments."""
@@ -272,6 +325,42 @@ class TestArguments:
                     for place in ("$.a", '"b"', "$.c[0]"):
                         assert place in text_of(result)
         assert "tool add was given arguments that do not fit" in caplog.text
+
+    @pytest.mark.parametrize("number", ["1e400", "1e5000", "1e1000000", "1" * 4301, "1" * 400])
+    @pytest.mark.parametrize("tool", ["whole", "fractions", "raw"])
+    async def test_numbers_out_of_range_in_json_text_are_a_fault_of_the_parameter(self, tool: str, number: str) -> None:
+        """Whatever number JSON text holds, the call is answered soon and the parameter is named (F49, T13)."""
+        server = Server("arguments")
+        server.add_tool(lambda arguments: len(arguments), name="raw", input_schema=BOUNDED)
+
+        @server.tool
+        def whole(x: list[int]) -> int:
+            raise ToolError(f"$.x has {len(str(x[0]))} digits")
+
+        @server.tool
+        def fractions(x: list[float]) -> int:
+            return len(x)
+
+        async with talking(server) as talk:
+            result = await talk.call(tool, {"x": f"[{number}]"})
+            assert result["isError"]
+            assert "$.x" in text_of(result)
+
+    async def test_a_log_line_of_bad_arguments_cannot_be_forged(self, caplog: pytest.LogCaptureFixture) -> None:
+        """What a caller put into names of the arguments is escaped in the log, on one line (O02)."""
+        server = Server("arguments")
+
+        @server.tool
+        def count(of: dict[str, int]) -> int:
+            return len(of)
+
+        caplog.set_level(logging.INFO, "jackfield")
+        forged = "a\u2028ERROR:root:all is lost\u202e\x9b2J"
+        async with talking(server) as talk:
+            assert (await talk.call("count", {"of": {forged: "x"}}))["isError"]
+        (line,) = [record.getMessage() for record in caplog.records if "do not fit" in record.getMessage()]
+        assert "all is lost" in line
+        assert line.isprintable()
 
     async def test_one_switch_for_leniency(self) -> None:
         """JSON text where a list is wanted is decoded, unless the server is strict; a str stays letter for letter

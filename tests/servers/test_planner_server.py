@@ -102,14 +102,22 @@ async def test_lists_what_is_saved(client: Client):
     assert (listed.uri, listed.mime_type) == (URI, "application/json")
 
 
-@pytest.mark.parametrize("uri", ["plan://unknown", "plan://con", "plan://a%20b", "plan://..%2Fescape", "plan://a%00b"])
-async def test_an_unknown_plan_is_not_found(client: Client, tmp_path: Path, uri: str):
+@pytest.mark.parametrize("uri", ["plan://unknown", "plan://con", "plan://a%20b"])
+async def test_an_unknown_plan_is_not_found(client: Client, uri: str):
     """A plan that is not saved, or whose id could not be, is an error of the protocol, not an empty answer (RSC-3)."""
-    (tmp_path / "escape.json").write_text("{}", encoding="utf-8")
     with pytest.raises(PeerError) as caught:
         await client.read_resource(uri)
     assert caught.value.code == (-32602 if client.revision == "2026-07-28" else -32002)
     assert caught.value.data == {"uri": uri}
+
+
+@pytest.mark.parametrize("uri", ["plan://..%2Fescape", "plan://a%00b"])
+async def test_an_id_that_leads_elsewhere_is_refused(client: Client, tmp_path: Path, uri: str):
+    """An id that is a path out of the folder of plans never gets to it; the error names the variable (F58, S05)."""
+    (tmp_path / "escape.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(PeerError, match="Invalid variable 'plan_id'") as caught:
+        await client.read_resource(uri)
+    assert caught.value.code == -32602
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ class FakeChannel:
 
     def __init__(self) -> None:
         self.full = False
+        self.longest = 2**24
         self.sent: list[dict[str, Any]] = []
         self._room = asyncio.Event()
 

@@ -455,3 +455,29 @@ async def _echo(request: Request, connection: Connection) -> bytes:
 
 def _ignore(*_: Notification | FrameError | bytes) -> None:
     """Hear it."""
+
+
+async def test_an_answer_that_no_peer_would_take_is_an_error() -> None:
+    """An answer over the limit `line` becomes an error that names the limit, and nothing is silent (R06)."""
+    connection, channel, _ = served()
+    channel.longest = 10
+    connection.receive(request(1, "ping"))
+    await settle()
+    [said] = channel.answers(1)
+    assert "limit `line`" in said["error"]["message"]
+
+
+async def test_blank_lines_are_nothing() -> None:
+    """A line of blanks is neither answered nor told of (STDIO-1)."""
+    connection, channel, _ = served()
+    connection.receive(b"  \t")
+    assert channel.sent == []
+
+
+async def test_half_a_surrogate_in_an_id_costs_nothing_else() -> None:
+    """The frame is answered without an id, and nothing escapes `receive` (F4, T14)."""
+    connection, channel, _ = served()
+    connection.receive(rb'{"jsonrpc":"2.0","id":"x\ud800","method":"ping"}')
+    [said] = channel.sent
+    assert said["error"]["code"] == -32700
+    assert "id" not in said

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.protocol.errors import ConnectionClosed, InvalidResult, PeerError, RequestTimeout
+from jackfield.protocol.errors import ConnectionClosed, InvalidResult, LimitExceeded, PeerError, RequestTimeout
 from jackfield.protocol.framing import TooLong
 from jackfield.protocol.limits import Limits
 from jackfield.transport.connection import Connection, ProgressParams
@@ -81,17 +81,21 @@ async def test_an_unreadable_answer_fails_its_request() -> None:
 
 
 async def test_late_and_foreign_answers_are_counted_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    """Answers to nothing, a second time or too late change nothing; an error without id is reported (F31, R15)."""
+    """Answers to nothing, a second time or too late change nothing and are logged, as errors without id (F31, R15)."""
+    caplog.set_level("DEBUG", "jackfield")
     connection, _ = asking()
     asked = ask(connection, 1)
     await settle()
     connection.receive(answer(99))
-    connection.receive(answer("1"))
+    connection.receive(answer("1\x1b[2J"))
     connection.receive(answer(1, "first"))
     connection.receive(answer(1, "second"))
     connection.receive(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what?\\u001b[2J"}}')
     assert bytes(await asked) == b'"first"'
     assert connection.late == 4
+    for id in ("99", r"'1\x1b[2J'", "1"):
+        assert f"server answered a request that does not wait for it: id {id}\n" in caplog.text
+    assert "\x1b" not in caplog.text
     assert r"server reports: what?\x1b[2J (-32600)" in caplog.text
 
     told: list[str] = []
@@ -206,6 +210,24 @@ async def test_a_closed_connection_fails_what_waits_and_what_comes() -> None:
     assert len(channel.sent) == 1
 
 
+async def test_leaving_tells_the_peer_to_stop() -> None:
+    """Who ends the conversation cancels once all that is under way, but never the handshake (F12, CAN-4, CAN-5)."""
+    connection, channel = asking()
+    handshake, waits, given_up, answered = (ask(connection, id, cancellable=id > 0) for id in range(4))
+    await settle()
+    connection.receive(answer(3))
+    given_up.cancel()
+    connection.leave(ConnectionClosed("this side left"))
+    connection.leave(ConnectionClosed("again"))
+    for asked in (handshake, waits):
+        with pytest.raises(ConnectionClosed, match="this side left"):
+            await asked
+    await settle()
+    assert given_up.cancelled()
+    assert bytes(await answered) == b"null"
+    assert channel.notices("notifications/cancelled") == [{"requestId": 1}, {"requestId": 2}]
+
+
 async def test_a_peer_that_does_not_read_is_given_up_too() -> None:
     """A request that waits for room in the channel still ends by its answer, its timeout or its caller."""
     clock = Clock()
@@ -260,3 +282,41 @@ async def test_an_answer_that_was_too_long_fails_its_request() -> None:
     connection.refuse_long(TooLong(1000, b'{"jsonrpc":"2.0","id":1,"result":{"content":"'))
     with pytest.raises(InvalidResult, match="longer than 1000 bytes \\(limit `line`\\)"):
         await asked
+
+
+async def test_a_request_that_no_peer_would_take_is_not_sent() -> None:
+    """A message over the limit `line` fails at once, with a typed error that names the limit (R06)."""
+    connection, channel = asking()
+    channel.longest = 1000
+    with pytest.raises(LimitExceeded, match="limit `line`") as caught:
+        await connection.request(1, "tools/call", {"text": "x" * 1000})
+    assert caught.value.limit == "line"
+    assert channel.sent == []
+
+
+async def test_more_requests_than_a_peer_runs_wait_here() -> None:
+    """Beyond the limit `asking` requests wait for earlier ones to end; a cancelled one gives its place on."""
+    connection, channel = asking(Limits(asking=2))
+    asked = [ask(connection, id) for id in range(1, 6)]
+    await settle()
+    assert [message["id"] for message in channel.sent] == [1, 2]
+    connection.receive(answer(1))
+    await settle()
+    assert [message["id"] for message in channel.sent] == [1, 2, 3]
+    asked[3].cancel()
+    connection.receive(answer(2))
+    await settle()
+    assert [message["id"] for message in channel.sent] == [1, 2, 3, 5]
+    connection.lost(ConnectionClosed("gone"))
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(result) for result in results[2:]] == [ConnectionClosed, asyncio.CancelledError, ConnectionClosed]
+
+
+async def test_requests_that_wait_for_a_place_fail_when_the_peer_is_gone() -> None:
+    """Nothing waits for a place on a connection that is closed (F11)."""
+    connection, _ = asking(Limits(asking=1))
+    asked = [ask(connection, id) for id in range(1, 5)]
+    await settle()
+    connection.lost(ConnectionClosed("gone"))
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(result) for result in results] == [ConnectionClosed] * 4

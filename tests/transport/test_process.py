@@ -323,6 +323,33 @@ async def test_close_by_many() -> None:
         await call
 
 
+async def test_close_lets_a_decent_server_end_by_itself() -> None:
+    """A server with a call under way hears of its cancellation, then of the end of its input, and exits 0 (F12)."""
+    heard: list[str] = []
+    stdio = script("print(method, params, file=sys.stderr)")
+    stdio.stderr = heard.append
+    child = run(stdio)
+    call = asyncio.create_task(ask(child, "tools/call"))
+    await asyncio.sleep(0)
+    await child.close()
+    assert child._exited.result() == 0
+    assert heard == ["tools/call {}", "notifications/cancelled {'requestId': 1}"]
+    with pytest.raises(ConnectionClosed, match="was closed"):
+        await call
+
+
+@posix
+async def test_close_does_not_wait_for_a_server_that_reads_nothing() -> None:
+    """A server that takes nothing of what waits for it is ended all the same, step by step (F12, STDIO-6)."""
+    child = run(script("import time; time.sleep(600)"), QUICK)
+    call = asyncio.create_task(ask(child, "a", {"text": "x" * 1_000_000}))
+    await asyncio.sleep(0)
+    await child.close()
+    assert group_is_gone(child._process.pid)
+    with pytest.raises(ConnectionClosed, match="was closed"):
+        await call
+
+
 @posix
 async def test_cancelled_closer() -> None:
     """Whoever waits for the close may be cancelled; the child is ended all the same (F3)."""

@@ -63,19 +63,25 @@ def load(target: str) -> Any:
     place, _, name = _split(target)
     if place.endswith(".py"):
         module = _load_file(Path(place))
-    elif ":" in target or "." in place:
-        sys.path.insert(0, os.getcwd())
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as missing:
-            if not f"{place}.".startswith(f"{missing.name}."):
-                raise
-            raise TargetError(f"there is no module {place!r}") from None
     else:
-        raise TargetError(
-            f"{target!r} is no ready server ({', '.join(sorted(READY))}); or give file.py[:object] or module:object"
-        )
+        module = _load_module(place, target)
     return _find(module, name, target)
+
+
+def _load_module(place: str, target: str) -> ModuleType:
+    from ..servers import READY
+
+    sys.path.insert(0, os.getcwd())
+    try:
+        if all(part.isidentifier() for part in place.split(".")):
+            return importlib.import_module(place)
+    except ModuleNotFoundError as missing:
+        if not f"{place}.".startswith(f"{missing.name}."):
+            raise
+        if ":" in target or "." in place:
+            raise TargetError(f"there is no module {place!r}") from None
+    ready = ", ".join(sorted(READY))
+    raise TargetError(f"{target!r} is no ready server ({ready}), and no module; a file is named file.py[:object]")
 
 
 def _split(target: str) -> tuple[str, str, str]:
@@ -116,5 +122,5 @@ def _find(module: ModuleType, name: str, target: str) -> Any:
             return servers[usual]
     if len({id(value) for value in servers.values()}) != 1:
         names = ", ".join(sorted(servers)) or "none"
-        raise TargetError(f"{target} must have one jackfield Server (found: {names}); name it as {target}:object")
+        raise TargetError(f"{target} must have one jackfield Server (found: {names}); name it as {target.rstrip(':')}:object")
     return next(iter(servers.values()))

@@ -103,7 +103,7 @@ class Client:
         is told of us. `on_log(level, logger, data)` hears the server's log messages, `on_list_changed(kind)` that its
         "tools", "resources" or "prompts" are others now, `on_notification(method, params)` all that no other callback
         took. Callbacks may be plain or `async`; calls of a slow `async` one wait in a bounded queue that drops the
-        oldest.
+        oldest, and of the same news (a list that changed, a resource that was updated) only one waits at a time.
 
         Raises RegistrationError for a target or mode that there is not.
         """
@@ -283,7 +283,8 @@ class Client:
         it anew, up to the limit `request_total`; then the call is cancelled at the server (CAN-5). `progress(progress,
         total, message)` hears of progress. `meta` is added to the `_meta` of the request. Where the tool was listed
         with an output schema, the structured content of a success is checked against it, and InvalidResult raised if it
-        does not fit (TOOL-5). Raises TypeError or ValueError for arguments that have no form in JSON.
+        does not fit (TOOL-5) or the schema is one that cannot be checked (JS-2). Raises TypeError or ValueError for
+        arguments that have no form in JSON.
         """
         session = self._session
         if session is None or session.connection.closed is not None:
@@ -358,9 +359,19 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
-        """Expand a prompt; arguments that are no text are sent as JSON text (F62). Options are those of `call_tool`."""
-        texts = {key: as_text(value) for key, value in arguments.items()} if arguments else None
-        return await self._request(_GET_PROMPT, GetPromptParams(name, texts), self._ask(timeout, progress, meta))
+        """Expand a prompt; the options are those of `call_tool`.
+
+        Arguments are texts on the wire (F62): a date, a UUID and their like go as what JSON writes between quotes,
+        numbers, lists and objects as JSON; None leaves the argument out. Raises TypeError or ValueError for one that
+        has no form in JSON.
+        """
+        texts = {
+            key: as_text(value, f"argument {key!r} of prompt {name!r}")
+            for key, value in (arguments or {}).items()
+            if value is not None
+        }
+        params = GetPromptParams(name, texts or None)
+        return await self._request(_GET_PROMPT, params, self._ask(timeout, progress, meta))
 
     async def complete(
         self,

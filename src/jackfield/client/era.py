@@ -232,7 +232,13 @@ class _Greeting:
             raw = await self._ask(link, INITIALIZE.name, params)
         result: InitializeResult = INITIALIZE.decode_result(raw)
         revision = self._choose([result.protocol_version])
-        if revision is None or revision.modern:
+        offered = find(result.protocol_version)
+        if offered is not None and offered.modern:
+            raise NotSupported(
+                f"{link.label} answered initialize with {offered.name}, a revision that has no handshake: a server of "
+                "it answers server/discover, and an older one names its own revision"
+            )
+        if revision is None:
             raise NotSupported(self._nothing_common(link, [result.protocol_version]))
         await link.connection.notify("notifications/initialized", {})
         facts = Facts(result.server_info, result.capabilities, result.instructions)

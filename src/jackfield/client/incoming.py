@@ -29,6 +29,7 @@ BACKLOG: Final = 256
 """Calls of one async callback that may wait for the one that runs; beyond it the oldest are dropped (F45)."""
 
 _LIST_CHANGED: Final = {f"notifications/{kind}/list_changed": kind for kind in ("tools", "resources", "prompts")}
+_UPDATED: Final = "notifications/resources/updated"
 _decode_log = decoder(LogParams)
 _decode_any = decoder(dict[str, Any])
 
@@ -37,16 +38,20 @@ class Inbox:
     """Calls one kind of callback in order, and never makes the reader wait for it.
 
     A plain function is called at once; what an `async` one returns runs in a task of this object, one after the other.
+    Of calls with the same news only one waits at a time: it will see all that has changed by then (R05).
     """
 
     def __init__(self, what: str) -> None:
         self.dropped = 0
         self._what = what
-        self._waiting: deque[Coroutine[Any, Any, object]] = deque()
+        self._waiting: deque[tuple[str | None, Coroutine[Any, Any, object]]] = deque()
+        self._news: set[str] = set()
         self._worker: asyncio.Task[None] | None = None
 
-    def call(self, callback: Callable[..., object], *values: Any) -> None:
-        """Call back; what the callback raises is logged."""
+    def call(self, callback: Callable[..., object], *values: Any, news: str | None = None) -> None:
+        """Call back, unless a call with the same `news` waits already; what the callback raises is logged."""
+        if news in self._news:
+            return
         try:
             outcome = callback(*values)
         except Exception:
@@ -58,16 +63,24 @@ class Inbox:
             if not self.dropped:
                 log.warning("the %s callback is too slow: the oldest of its calls are dropped", self._what)
             self.dropped += 1
-            self._waiting.popleft().close()
-        self._waiting.append(cast("Coroutine[Any, Any, object]", outcome))
+            self._next().close()
+        self._waiting.append((news, cast("Coroutine[Any, Any, object]", outcome)))
+        if news is not None:
+            self._news.add(news)
         if self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    def _next(self) -> Coroutine[Any, Any, object]:
+        news, outcome = self._waiting.popleft()
+        if news is not None:
+            self._news.discard(news)
+        return outcome
 
     async def _work(self) -> None:
         try:
             while self._waiting:
                 try:
-                    await self._waiting.popleft()
+                    await self._next()
                 except Exception:
                     log.exception("the %s callback failed", self._what)
         finally:
@@ -76,7 +89,7 @@ class Inbox:
     def close(self) -> None:
         """Drop what waits, and stop what runs (unless it is what closes this)."""
         while self._waiting:
-            self._waiting.popleft().close()
+            self._next().close()
         if self._worker is not None and self._worker is not asyncio.current_task():
             self._worker.cancel()
 
@@ -112,7 +125,7 @@ class Incoming:
         if kind is not None:
             self._forget(kind)
             if callbacks.list_changed is not None:
-                self._changes.call(callbacks.list_changed, kind)
+                self._changes.call(callbacks.list_changed, kind, news=kind)
                 return
         elif callbacks.log is not None and method == "notifications/message" and self._hear_log(notification):
             return
@@ -122,7 +135,10 @@ class Incoming:
             except msgspec.DecodeError:
                 log.debug("a notification (%s) whose params are no object", printable(method))
                 return
-            self._others.call(callbacks.notification, method, params)
+            news = method if kind is not None else None
+            if method == _UPDATED:
+                news = f"{method} {params.get('uri')}"
+            self._others.call(callbacks.notification, method, params, news=news)
 
     def _hear_log(self, notification: Notification) -> bool:
         try:

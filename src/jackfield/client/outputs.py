@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -15,8 +14,6 @@ from ..protocol.types import CallToolResult, Tool
 if TYPE_CHECKING:
     from ..protocol.schema import Schema
 
-log = logging.getLogger("jackfield")
-
 
 class Outputs:
     """What is known of the outputs of one server's tools."""
@@ -24,7 +21,8 @@ class Outputs:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._declared: dict[str, dict[str, Any]] = {}
-        self._compiled: dict[str, Schema | None] = {}
+        self._compiled: dict[str, Schema | str] = {}
+        """The schemas that were needed so far; in place of one that cannot be checked, the reason."""
 
     def learn(self, tools: list[Tool]) -> None:
         """Take what these tools declare, in place of what they declared before."""
@@ -41,16 +39,19 @@ class Outputs:
         self._compiled.clear()
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Raise InvalidResult, naming the tool, if what a success gave does not fit what the tool declared (F54)."""
+        """Raise InvalidResult, naming the tool, if what a success gave does not fit what the tool declared (F54).
+
+        Also where what it declared cannot be checked, an external `$ref` say: that is never taken for a fit (JS-2).
+        """
         if name not in self._declared or result.is_error:
             return
         if name not in self._compiled:
-            self._compiled[name] = _compile(name, self._declared[name], self._limits)
+            self._compiled[name] = _compile(self._declared[name], self._limits)
         schema = self._compiled[name]
-        if schema is None:
-            return
         if result.structured_content is UNSET:
             raise InvalidResult(f"tool {name!r} declares an output schema, but gave no structured content")
+        if isinstance(schema, str):
+            raise InvalidResult(f"tool {name!r} declares an output schema that cannot be checked: {schema}")
         problems = schema.errors(result.structured_content)
         if problems:
             text = "; ".join([f"{problem.path}: {problem.message}" for problem in problems])
@@ -59,13 +60,12 @@ class Outputs:
             )
 
 
-def _compile(name: str, declared: dict[str, Any], limits: Limits) -> Schema | None:
+def _compile(declared: dict[str, Any], limits: Limits) -> Schema | str:
     from ..protocol.schema import InvalidSchema, Schema
 
     try:
         schema = Schema(declared, limits)
         schema.compile()
     except InvalidSchema as error:
-        log.warning("tool %r: its output is not checked: %s", name, printable(str(error)))
-        return None
+        return printable(str(error), 1000)
     return schema

@@ -30,6 +30,8 @@ from .values import encode_value
 
 CALL: Final = METHODS["tools/call"]
 _SET_LEVEL: Final = METHODS["logging/setLevel"]
+_LONG: Final = frozenset(("tools/call", "resources/read", "prompts/get"))
+"""What may take long. These ask for progress, callback or not: it is what starts their timeout anew (F42)."""
 _decode_call = decoder(CallToolResult)
 
 
@@ -77,12 +79,16 @@ class Session:
         self._hello = hello
         self._own: dict[str, Any] = {}
         self._stamp: Raw | UnsetType = UNSET
+        self._after_token = b"}"
         self._offered = frozenset([row.name for row in METHODS.values() if self._offers(row)])
         self._set_stamp(None)
 
     def _set_stamp(self, level: LogLevel | None) -> None:
         self._own = request_meta(self.revision, self._hello, level)
-        self._stamp = Raw(encode_value(self._own)) if self._own else UNSET
+        if self._own:
+            text = encode_value(self._own)
+            self._stamp = Raw(text)
+            self._after_token = b"," + text[1:]
 
     async def set_log_level(self, level: LogLevel) -> None:
         """Ask for log messages: once on a legacy wire (LOG-3), in each request to come on the modern one (META-2)."""
@@ -111,20 +117,21 @@ class Session:
             raise NotSupported(self._missing(method))
         connection = self.connection
         id = connection.new_id()
-        if asking is None:
-            params.meta = self._stamp
-            raw = await connection.request(id, method.name, Raw(encode_value(params)))
+        if asking is not None and asking.meta:
+            members = {"progressToken": id, **asking.meta, **self._own}
+            members["progressToken"] = id  # the connection knows progress by the id
+            params.meta = Raw(encode_value(members))
+        elif method.name in _LONG:
+            # First, and before what is the same each time: a server may know the rest by its bytes.
+            params.meta = Raw(b'{"progressToken":%d%b' % (id, self._after_token))
         else:
-            params.meta = self._stamp_with(asking, id)
-            body = Raw(encode_value(params))
+            params.meta = self._stamp
+        body = Raw(encode_value(params))
+        if asking is None:
+            raw = await connection.request(id, method.name, body)
+        else:
             raw = await connection.request(id, method.name, body, timeout=asking.timeout, progress=asking.progress)
         return self._read_call(raw) if method is CALL else self._read(method, raw)
-
-    def _stamp_with(self, asking: Asking, id: int) -> Raw | UnsetType:
-        members = {**(asking.meta or {}), **self._own}
-        if asking.progress is not None or asking.timeout is not None:
-            members["progressToken"] = id  # also without a callback: progress is what resets the timeout (F42)
-        return Raw(encode_value(members)) if members else UNSET
 
     def _read_call(self, raw: Raw) -> Any:
         """The quick way for the usual answer to `tools/call`."""

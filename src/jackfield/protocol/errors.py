@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .printable import printable
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -48,6 +50,8 @@ class ProtocolError(JackfieldError):
     """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
+        if not isinstance(code, int) or not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"ProtocolError({code!r}, {message!r}): the code is an integer, the message a text")
         super().__init__(message)
         self.code = code
         self.message = message
@@ -68,10 +72,10 @@ class FrameError(ProtocolError):
 
 
 class PeerError(JackfieldError):
-    """The peer answered with a JSON-RPC error."""
+    """The peer answered with a JSON-RPC error. `message` is its own text, `str(error)` is fit for a terminal."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(f"{message} ({code})")
+        super().__init__(f"{printable(message, 1000)} ({code})")
         self.code = code
         self.message = message
         self.data = data

@@ -109,6 +109,7 @@ _HEAD: Final = re.compile(
     rb'"id"\s*:\s*(?P<id>-?[1-9][0-9]{0,18}|0|"[ !#-\[\]-~]*")\s*,\s*"(?P<next>method|params|result|error)"'
 )
 _NOT_BRACKETS: Final = bytes(b for b in range(256) if b not in b"{}[]")
+_GLANCE: Final = 65536
 _STEP: Final = {0x7B: 1, 0x5B: 1, 0x7D: -1, 0x5D: -1}
 
 
@@ -166,7 +167,10 @@ def _look_closely(frame: bytes, envelope: _Envelope) -> None:
 
 def deeper_than(frame: bytes, depth: int) -> bool:
     """Tell whether arrays and objects are nested deeper than `depth`; brackets inside strings do not count."""
-    brackets = _STRINGS.sub(b"", frame).translate(None, _NOT_BRACKETS)
+    if len(frame) > _GLANCE and deeper_than(frame[:_GLANCE], depth):
+        return True  # what is absurdly deep is so from the beginning: no need to read millions of brackets
+    text, _, _ = _STRINGS.sub(b"", frame).partition(b'"')  # a string that was cut off hides nothing
+    brackets = text.translate(None, _NOT_BRACKETS)
     return any(map(depth.__lt__, accumulate(map(_STEP.__getitem__, brackets))))
 
 
@@ -240,23 +244,33 @@ def _unreadable(frame: bytes, error: Exception) -> FrameError:
 
 def _refuse(frame: bytes, code: int, message: str) -> FrameError:
     """Make a FrameError with the id, where that can still be read."""
+    if frame.lstrip()[:1] != b"{":
+        return FrameError(code, message)
     try:
         found = _decode_id(frame)
         id, is_request = found.id, found.method is not UNSET
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         id, is_request = _look_for_id(frame)
-    if not isinstance(id, int | str) or isinstance(id, bool):
+    if not isinstance(id, int | str) or isinstance(id, bool) or not _encodes(id):
         return FrameError(code, message)
     return FrameError(code, message, id, reply=not is_request)
 
 
+def _encodes(id: Id) -> bool:
+    """Whether an id can be sent back: the lenient reader of `_look_for_id` lets half a surrogate pair through (F4)."""
+    return isinstance(id, int) or not any("\ud800" <= character <= "\udfff" for character in id)
+
+
 def _look_for_id(frame: bytes) -> tuple[object, bool]:
-    """The id, and whether there is a method, in a frame that the strict decoder stops at (half a surrogate, NaN)."""
+    """The id, and whether there is a method, in a frame that stops the strict decoder: half a surrogate, NaN, depth."""
     import json
 
     try:
         found: object = json.loads(frame, parse_int=_integer)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        id, reply = read_head(frame)
+        return id, not reply
+    except ValueError:
         return None, False
     if not isinstance(found, dict):
         return None, False

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from msgspec import Struct
+
+from .errors import RegistrationError
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -16,6 +21,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """The deepest nesting of arrays and objects in one message."""
     running: int = 256
     """Requests of one peer that run at the same time."""
+    asking: int = 256
+    """Requests to one peer that are under way at the same time; more of them wait, for most peers would refuse them."""
     queued: int = 256
     """Requests of one peer that wait for a running one to end; beyond it the peer is told "server busy"."""
     queued_bytes: int = 16 * 2**20
@@ -42,7 +49,19 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How much of a child's standard error is kept for error messages."""
     schema_size: int = 64 * 2**10
     """The largest JSON Schema, as JSON."""
-    schema_depth: int = 64
-    """The deepest nesting of a JSON Schema, and its longest chain of schemas that judge one and the same value."""
+    schema_depth: int = 56
+    """The deepest nesting of a JSON Schema, and its longest chain of schemas that judge one and the same value.
+
+    A schema of this depth still fits into the answer that lists it, under the default `depth`."""
     schema_nodes: int = 10_000
     """The most subschemas of a JSON Schema, and how many may judge one and the same value, references followed."""
+
+    def __post_init__(self) -> None:
+        """Raises RegistrationError for a limit that limits nothing: it must be a number above 0, and finite."""
+        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            value: Any = getattr(self, name)
+            whole = isinstance(default, int)
+            number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+            if not number or not 0 < value < math.inf:
+                kind = "a whole number above 0" if whole else "a number of seconds above 0, and finite"
+                raise RegistrationError(f"limit `{name}` is {value!r}; it must be {kind}")

@@ -48,6 +48,7 @@ _OPERATORS: Final = {
     "?": _Operator("?", "&", named=True, empty="="),
     "&": _Operator("&", "&", named=True, empty="="),
 }
+_QUERY: Final = ("?", "&")
 
 
 class _Variable(Struct, frozen=True):
@@ -75,8 +76,8 @@ class _Run(Struct, frozen=True):
 class Template:
     """A URI template of RFC 6570, all four levels (RSC-4).
 
-    `names` are its variables in the order of their first use. Raises RegistrationError, with the place, for text that
-    is no template.
+    `names` are its variables in the order of their first use, `paths` those of them that stand elsewhere than in a
+    `{?query}` or `{&query}`. Raises RegistrationError, with the place, for text that is no template.
     """
 
     def __init__(self, text: str) -> None:
@@ -84,6 +85,8 @@ class Template:
         self._parts = list(_parse(text))
         variables = [each for part in self._parts if isinstance(part, _Expression) for each in part.variables]
         self.names: tuple[str, ...] = tuple(dict.fromkeys(each.name for each in variables))
+        paths = [part for part in self._parts if isinstance(part, _Expression) and part.operator.first not in _QUERY]
+        self.paths = frozenset(each.name for part in paths for each in part.variables)
         if len(variables) > MOST_VARIABLES:
             _refuse(text, f"it has {len(variables)} variables, over {MOST_VARIABLES}")
         self._steps = list(_steps(self._parts))
@@ -144,11 +147,11 @@ def guard_segments(value: str) -> str:
     """Return `value`, a relative path of decoded segments, or raise ProtocolError (INVALID_PARAMS) (RSC-4).
 
     Refused is all that could leave the folder it is put under, on any system: a `..` segment (with blanks or more dots
-    too, which Windows takes away), a path from the root, a drive letter, a backslash, and NUL. A handler whose variable
-    becomes a file name calls it first, on the value as it came from Template.match (decoded once), then joins it to its
-    root; it must still resolve links before it trusts what it finds there::
+    too, which Windows takes away), a path from the root, a drive letter, a backslash, and NUL. It is for the value as
+    Template.match gave it (decoded once). A handler that opens the file must still resolve links before it trusts what
+    it finds there::
 
-        path = (root / guard_segments(name)).resolve()
+        path = (root / name).resolve()
         if not path.is_relative_to(root): ...
     """
     if "\0" in value:

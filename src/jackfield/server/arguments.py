@@ -12,6 +12,7 @@ import msgspec
 from msgspec import NODEFAULT, Raw
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError, ToolError
+from ..protocol.limits import Limits
 from ..protocol.types import PromptArgument
 from .docstrings import describe
 from .encoding import json_value
@@ -50,11 +51,14 @@ class Arguments:
     positional: bool
     """True where `fn(*astuple(arguments))` is the call: nothing has to be passed by keyword."""
 
-    def __init__(self, fn: Callable[..., Any], *, skip: AbstractSet[str], strict: bool) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], *, skip: AbstractSet[str], strict: bool, limits: Limits = Limits()
+    ) -> None:
         self.parameters = tuple(item for item in parameters_of(fn) if item.name not in skip)
         self.names = tuple(item.name for item in self.parameters)
         self.positional = not any(item.keyword_only for item in self.parameters)
         self._strict = strict
+        self._limits = limits
         slots = [_slot(fn, item) for item in self.parameters]
         defaults = [default for _, default in slots]
         types = TypeMap()
@@ -120,7 +124,7 @@ class Arguments:
 
         try:
             if self._checker is None:
-                self._checker = Schema(self.schema)
+                self._checker = Schema(self.schema, self._limits)
             found = self._checker.errors(msgspec.json.decode(data))
         except InvalidSchema:
             return []  # Types so large that the schema is over a limit: what msgspec said stands alone.
@@ -149,13 +153,16 @@ class Arguments:
         return rooted(root, defs)
 
 
-def arguments_of(fn: Callable[..., Any], *, skip: AbstractSet[str], strict: bool) -> Arguments:
+def arguments_of(
+    fn: Callable[..., Any], *, skip: AbstractSet[str], strict: bool, limits: Limits = Limits()
+) -> Arguments:
     """The arguments of a tool's function, without the parameters in `skip`, which the caller fills.
 
-    A parameter without an annotation takes any JSON value. Raises RegistrationError, naming the parameter, for `*args`,
-    `**kwargs`, an annotation that cannot be evaluated, and a type that cannot be made of JSON.
+    A parameter without an annotation takes any JSON value. Every fault of a call is told where the schema is within
+    `limits`, else the first. Raises RegistrationError, naming the parameter, for `*args`, `**kwargs`, an annotation
+    that cannot be evaluated, and a type that cannot be made of JSON.
     """
-    return Arguments(fn, skip=skip, strict=strict)
+    return Arguments(fn, skip=skip, strict=strict, limits=limits)
 
 
 class TextArguments:
@@ -302,7 +309,7 @@ def _json_values(text: str, schema: Any, defs: Json) -> Iterable[Any]:
     from . import mending
 
     try:
-        value = mending.read(text.encode())
+        value = mending.read_text(text)
     except ProtocolError:
         return
     if not isinstance(value, str):

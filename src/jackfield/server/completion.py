@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError
+from ..protocol.printable import printable
 from ..protocol.types import CompleteParams, CompleteResult, Completion, PromptReference, Result
 from .context import Context
 from .handlers import context_parameter, invoke, is_async, with_context
@@ -90,9 +91,9 @@ class Completions:
             name = reference.uri
             known = self._variables_of(name)
         if known is None:
-            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt or resource template: {name}")
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt or resource template: {printable(name)}")
         if argument.name not in known:
-            raise ProtocolError(INVALID_PARAMS, f"{name} has no argument {argument.name!r}")
+            raise ProtocolError(INVALID_PARAMS, f"{name} has no argument {printable(argument.name)!r}")
         completer = self._completers.get((name, argument.name))
         if completer is None:
             return CompleteResult(Completion([], 0, False))

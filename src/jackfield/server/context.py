@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from ..protocol.jsonrpc import Id
 from ..protocol.types import LOG_LEVELS, ClientCapabilities, Implementation, LogLevel, LogParams, ProgressParams
 from .peer import Link, Peer
-from .returns import to_json
+from .returns import to_member
 from .threads import Threads
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Context(Struct, eq=False):
         if wanted is None or _RANK[level] < _RANK[wanted] or self.cancelled:
             return
         try:
-            shown: Any = Raw(to_json(_readable(data) if isinstance(data, str) else data))
+            shown: Any = Raw(to_member(_readable(data) if isinstance(data, str) else data))
         except (TypeError, ValueError, RecursionError) as fault:
             _log.warning("%s: a log message is no JSON: %s", self.method, fault)
             shown = f"(a {type(data).__name__} that is no JSON)"

@@ -13,8 +13,10 @@ from msgspec import UNSET, Raw, Struct
 from ..protocol.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
+    FrameError,
     ProtocolError,
     ToolError,
 )
@@ -77,6 +79,7 @@ _SPARE = {
 _decode_params = msgspec.json.Decoder(Params).decode
 _decode_meta = msgspec.json.Decoder(RequestMeta).decode
 _NOT_OURS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
+_TOKEN = b'{"progressToken":'
 _KNOWN_METAS = 64
 _KNOWN_META_SIZE = 2048
 
@@ -142,7 +145,7 @@ class Engine:
                 await _initialized(session, method)
             revision = peer.revision
             if route is None or (revision is not None and revision.name not in route.row.revisions):
-                raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+                raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
             if revision is None and method == "initialize":
                 session.opening = opening = asyncio.Event()
             if isinstance(params, CallToolParams):
@@ -188,11 +191,19 @@ class Engine:
         except (msgspec.DecodeError, RecursionError):
             pass  # the params are no object at all, which `fault` says too
         if revision is not None and (route is None or revision.name not in route.row.revisions):
-            return ProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            return ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(request.method)}")
         return ProtocolError(INVALID_PARAMS, f"Invalid params for {request.method}: {fault}")
 
     def _read_meta(self, session: Peer, text: bytes) -> tuple[Peer, Id | None]:
         """The peer that `_meta` describes, the session's where it names no version (ERA-V1), and the progress token."""
+        digits, comma, rest = text.removeprefix(_TOKEN).partition(b",")
+        if comma and digits.isdigit() and len(digits) < 19:  # as our client writes it; what follows is mostly known
+            rest = b"{" + rest
+            known = self._peers.get(rest)
+            peer, token = (known, None) if known is not None else self._read_meta(session, rest)
+            if token is not None:
+                raise FrameError(INVALID_REQUEST, "a key of `_meta` is given twice")
+            return peer, int(digits)
         try:
             meta = _decode_meta(text)
             check_members(text, "_meta")
@@ -205,7 +216,7 @@ class Engine:
         revision = find(meta.version)
         if revision is None or not revision.modern:
             data = UnsupportedVersionData([known.name for known in MODERN], meta.version)
-            raise ProtocolError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {meta.version}", data)
+            raise ProtocolError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {printable(meta.version)}", data)
         if meta.client_capabilities is UNSET:
             raise ProtocolError(INVALID_PARAMS, "`_meta` lacks io.modelcontextprotocol/clientCapabilities")
         peer = Peer(MODERN_WIRE, revision, meta.client_capabilities, meta.client_info, meta.log_level)
@@ -295,7 +306,7 @@ async def _initialized(session: Peer, method: str) -> None:
     if session.revision is not None:
         return
     if method not in METHODS:
-        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
     text = (
         f"{method} came before `initialize`, and without `_meta` io.modelcontextprotocol/protocolVersion; "
         "begin with either (2025-11-25 and earlier, or 2026-07-28)"

@@ -20,16 +20,25 @@ write = msgspec.json.Encoder(decimal_format="number").encode
 
 FAULTS = (msgspec.MsgspecError, ValueError)
 """What a value that does not decode raises; in older msgspec the first is none of the second."""
+_MOST_DIGITS = 400
+"""No double has more digits before its point; int() of a larger one would take time that its few letters never show."""
 _PLACE = re.compile(r" - at `\$([^`]*)`")
 
 
 def read(raw: bytes | Raw) -> Any:
     """The JSON as built-ins, its fractions as Decimals. Raises ProtocolError for what is no JSON."""
     try:
-        msgspec.json.decode(raw)  # A number that is out of range shows itself only without the hook.
-        return _read(raw)
+        return _in_range(raw)
     except (*FAULTS, RecursionError) as error:
         raise ProtocolError(PARSE_ERROR, f"Parse error: the arguments are no JSON: {error}") from None
+
+
+def read_text(text: str) -> Any:
+    """What `read` gives for a text of a peer, whose depth nothing has checked yet. Raises ProtocolError as `read`."""
+    data = text.encode()
+    if deeper_than(data, MAX_DEPTH):
+        raise ProtocolError(PARSE_ERROR, f"Parse error: nested deeper than {MAX_DEPTH} levels")
+    return read(data)
 
 
 def read_arguments(raw: Any, *, lenient: bool) -> Any:
@@ -57,6 +66,8 @@ def whole_numbers(value: Any, schemas: list[Any], defs: Json) -> Any:
     The schemas of one place are gone through together: alternatives within alternatives cost their number, not more.
     """
     if isinstance(value, Decimal):
+        if value and value.adjusted() > _MOST_DIGITS:
+            return value
         allowed = [kinds(schema, defs) for schema in schemas]
         wanted = any("integer" in each and "number" not in each for each in allowed)
         return int(value) if wanted and value == int(value) else value
@@ -80,14 +91,19 @@ def placed(error: Exception) -> str:
     return f"${place}: {_PLACE.sub('', text)}"
 
 
+def _in_range(data: bytes | Raw) -> Any:
+    msgspec.json.decode(data)  # A number that is out of range shows itself only without the hook.
+    return _read(data)
+
+
 def _opened(text: str, wanted: frozenset[str]) -> Any:
     data = text.encode()
     if deeper_than(data, MAX_DEPTH):
         return text  # The check of the message's own depth did not see into its texts.
     try:
-        value = _read(data)
+        value = _in_range(data)
     except FAULTS:
-        return text  # Broken JSON is told to the model as the text that it is.
+        return text  # Broken JSON, or a number that is none here, is told to the model as the text that it is.
     kind = {dict: "object", list: "array"}.get(value.__class__)
     return value if kind in wanted else text
 

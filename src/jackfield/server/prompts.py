@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, cast
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError
+from ..protocol.printable import printable
 from ..protocol.revisions import down_level
 from ..protocol.types import (
     GetPromptParams,
@@ -78,7 +79,7 @@ class Prompts:
         """`prompts/get`. Raises ProtocolError (-32602) for an unknown prompt (PRM-2)."""
         entry = self.prompts.entries.get(params.name)
         if entry is None:
-            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {printable(params.name)}")
         result = await entry.get(params.arguments or {}, context)
         said = result.messages
         blocks = down_level([message.content for message in said], context.peer.speaks)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, cast
 
 from msgspec import Raw
 
-from ..protocol.errors import ProtocolError, RegistrationError, ResourceNotFound
+from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError, ResourceNotFound
+from ..protocol.printable import printable
 from ..protocol.types import (
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -58,13 +59,22 @@ class TemplateEntry:
     """A family of resources, by the template of their URIs."""
 
     def __init__(
-        self, fn: Callable[..., Any], definition: ResourceTemplate, instances: Callable[..., Any] | None
+        self,
+        fn: Callable[..., Any],
+        definition: ResourceTemplate,
+        instances: Callable[..., Any] | None,
+        unguarded: Collection[str] = (),
     ) -> None:
-        """Serve what `fn` gives for the template's variables; `instances` lists the URIs. Raises RegistrationError."""
-        from ..protocol.uri import Template
+        """Serve what `fn` gives for the template's variables; `instances` lists the URIs.
+
+        What stands in the path is guarded, but for the variables in `unguarded` (RSC-4). Raises RegistrationError.
+        """
+        from ..protocol.uri import Template, guard_segments
 
         self.definition = definition
         self.template = Template(definition.uri_template)
+        self._guarded = self.template.paths.difference(_exempt(unguarded, self.template.names, definition.uri_template))
+        self._guard = guard_segments
         self._fn = fn
         self._blocking = not is_async(fn)
         self._context = context_parameter(fn)
@@ -80,7 +90,15 @@ class TemplateEntry:
                 )
 
     async def read(self, found: dict[str, Any], context: Context) -> Any:
-        """What the handler returns for the values that were found in the URI."""
+        """What the handler returns for the values found in the URI. Raises ProtocolError (-32602) for a bad path."""
+        for name in self._guarded.intersection(found):
+            value: str | list[str] = found[name]
+            try:
+                # Together too: the first of several that is empty makes a path from the root.
+                for each in [value] if isinstance(value, str) else [*value, "/".join(value)]:
+                    self._guard(each)
+            except ProtocolError as fault:
+                raise ProtocolError(INVALID_PARAMS, f"Invalid variable {name!r}: {fault.message}") from None
         positional, keyword = self._values.values(found)
         values, named = with_context(self._context, positional, keyword, context)
         return await invoke(self._fn, self._blocking, values, named, context)
@@ -139,7 +157,11 @@ class Resources:
             if value is None:
                 raise ResourceNotFound(uri)
         except ResourceNotFound as missing:
-            raise ProtocolError(context.peer.speaks.resource_missing, str(missing), {"uri": missing.uri}) from None
+            raise ProtocolError(
+                context.peer.speaks.resource_missing,
+                f"Resource not found: {printable(missing.uri)}",
+                {"uri": missing.uri},
+            ) from None
         return await converted(_result, value, uri, mime_type, context=context)
 
     async def _value(self, uri: str, context: Context) -> tuple[Any, str | None]:
@@ -151,6 +173,15 @@ class Resources:
             if found is not None:
                 return await template.read(found, context), template.definition.mime_type
         raise ResourceNotFound(uri)
+
+
+def _exempt(unguarded: Collection[str], names: Collection[str], uri: str) -> Collection[str]:
+    """`unguarded`, if it is a collection of variables of this URI. Raises RegistrationError."""
+    if isinstance(unguarded, str):
+        raise RegistrationError(f"{uri!r}: unguarded holds names; write unguarded=({unguarded!r},)")
+    if unknown := set(unguarded).difference(names):
+        raise RegistrationError(f"{uri!r} has no variable {min(unknown)!r} that could be unguarded")
+    return unguarded
 
 
 def _unfilled(fn: Callable[..., Any]) -> str | None:

@@ -161,6 +161,34 @@ def branches(schemas: Iterable[Any], defs: Json) -> list[Json]:
     return list(found.values())
 
 
+def endless(schema: Any, defs: Json) -> bool:
+    """Whether values may nest ever deeper: the schema contains itself, or leaves open what stands in a value."""
+    entered: set[str] = set()
+
+    def look(node: Any, around: tuple[str, ...]) -> bool:
+        if not isinstance(node, dict):
+            return node is True
+        known: Json = node  # pyright: ignore[reportUnknownVariableType]
+        if (name := _target(known.get("$ref", ""))) in defs:
+            if name in around:
+                return True
+            if name not in entered:
+                entered.add(name)
+                if look(defs[name], (*around, name)):
+                    return True
+        parts = [part for key in _LISTS for part in known.get(key, ())]
+        if not parts and not name:
+            allowed = kinds(known, defs)
+            if "array" in allowed and "items" not in known:
+                return True
+            if "object" in allowed and not known.keys() & {"properties", "additionalProperties"}:
+                return True
+        parts += [*known.get("properties", {}).values(), known.get("items"), known.get("additionalProperties")]
+        return any(look(part, around) for part in parts)
+
+    return look(schema, ())
+
+
 def _target(ref: str) -> str:
     return ref.removeprefix(_PREFIX)
 

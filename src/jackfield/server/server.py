@@ -6,12 +6,13 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError
 from ..protocol.limits import Limits
+from ..protocol.printable import printable
 from ..protocol.types import (
     CallToolParams,
     Icon,
@@ -122,6 +123,7 @@ class Server:
         destructive: bool | None = None,
         idempotent: bool | None = None,
         open_world: bool | None = None,
+        input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
@@ -138,6 +140,7 @@ class Server:
         destructive: bool | None = None,
         idempotent: bool | None = None,
         open_world: bool | None = None,
+        input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
@@ -183,7 +186,8 @@ class Server:
             list(icons) if icons else None,
             meta=meta,
         )
-        self._tools.add(name, ToolEntry(fn, definition, strict=self._strict, input_schema=input_schema))
+        entry = ToolEntry(fn, definition, strict=self._strict, input_schema=input_schema, limits=self.limits)
+        self._tools.add(name, entry)
 
     def remove_tool(self, name: str) -> None:
         """Take a tool out. Raises KeyError when there is none of that name."""
@@ -201,6 +205,7 @@ class Server:
         mime_type: str | None = None,
         size: int | None = None,
         list: Callable[..., Any] | None = None,
+        unguarded: Collection[str] = (),
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> Callable[[F], F]:
@@ -224,12 +229,14 @@ class Server:
         mime_type: str | None = None,
         size: int | None = None,
         list: Callable[..., Any] | None = None,
+        unguarded: Collection[str] = (),
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> None:
         """Register `fn` as the resource `uri`, or, where that is an RFC 6570 template, as all resources that match it.
 
         The function of a template is called with its variables, and `list` gives the URIs (or `Resource`s) that exist.
+        A variable that could lead out of a folder is refused, unless it stands in a `{?query}` or in `unguarded` (F58).
         What the function returns is the content: text, bytes, Image/Audio/File, `ResourceContents` or a list of them,
         any JSON value, or a whole `ReadResourceResult`, which can say how long it stays fresh (CCH-1). None means that
         there is nothing there. Raises RegistrationError.
@@ -239,10 +246,11 @@ class Server:
         pictures = [*icons] if icons else None
         if "{" in uri:
             template = ResourceTemplate(uri, name, title, description, mime_type, icons=pictures, meta=meta)
-            self._resources.templates.add(uri, TemplateEntry(fn, template, list))
+            self._resources.templates.add(uri, TemplateEntry(fn, template, list, unguarded))
             return
-        if list is not None:
-            raise RegistrationError(f"{uri!r} is one resource; list= is for templates")
+        if list is not None or unguarded:
+            wrong = "unguarded=" if list is None else "list="
+            raise RegistrationError(f"{uri!r} is one resource; {wrong} is for templates")
         resource = Resource(uri, name, title, description, mime_type, size, icons=pictures, meta=meta)
         self._resources.fixed.add(uri, ResourceEntry(fn, resource))
 
@@ -419,7 +427,7 @@ class Server:
     def _call_tool(self, params: CallToolParams, context: Context) -> Awaitable[Result]:
         tool = self._tools.entries.get(params.name)
         if tool is None:
-            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name}")
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {printable(params.name)}")
         return tool.call(params, context)
 
     async def _list_tools(self, params: PaginatedParams, context: Context) -> Any:

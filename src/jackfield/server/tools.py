@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import astuple
 
 from ..protocol.errors import ProtocolError, RegistrationError, ToolError
+from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.revisions import Revision, down_level
 from ..protocol.types import CallToolParams, CallToolResult, TextContent, Tool
@@ -20,7 +21,7 @@ from .arguments import ArgumentsError, arguments_of
 from .content import ToolResult, content_blocks, to_blocks
 from .context import Context
 from .handlers import context_parameter, converted, invoke, is_async, with_context
-from .returns import returns_of, to_json
+from .returns import BadOutput, returns_of, to_member
 from .signature import EMPTY, name_of, parameters_of, return_annotation
 
 if TYPE_CHECKING:
@@ -36,24 +37,31 @@ class ToolEntry:
     """One tool that can be called; built once, at registration."""
 
     def __init__(
-        self, fn: Callable[..., Any], definition: Tool, *, strict: bool, input_schema: dict[str, Any] | None = None
+        self,
+        fn: Callable[..., Any],
+        definition: Tool,
+        *,
+        strict: bool,
+        input_schema: dict[str, Any] | None = None,
+        limits: Limits = Limits(),
     ) -> None:
         """Make a tool of `fn`, whose signature gives what the `definition` leaves out.
 
         With `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed
-        unmodified (JS-4). Raises RegistrationError.
+        unmodified (JS-4). Schemas must be within `limits`. Raises RegistrationError.
         """
         self.definition = definition
         self.name = definition.name
         self._fn = fn
+        self._limits = limits
         self._is_async = is_async(fn)
         self._context = context_parameter(fn)
         skip: set[str] = set() if self._context is None else {self._context.name}
         self._arguments: Any
         if input_schema is None:
-            self._arguments = arguments_of(fn, skip=skip, strict=strict)
+            self._arguments = arguments_of(fn, skip=skip, strict=strict, limits=limits)
         else:
-            self._arguments = RawArguments(fn, input_schema, skip=skip, strict=strict)
+            self._arguments = RawArguments(fn, input_schema, skip=skip, strict=strict, limits=limits)
         definition.input_schema = self._arguments.schema
         self._decode = self._arguments.decode
         self._plain = self._arguments.positional and self._context is None
@@ -63,7 +71,7 @@ class ToolEntry:
         if definition.output_schema is None:
             definition.output_schema = self._returns.schema
         else:
-            self._output = _compiled(definition.output_schema, f"{name_of(fn)}: output_schema")
+            self._output = _compiled(definition.output_schema, f"{name_of(fn)}: output_schema", limits)
         self._declares = definition.output_schema is not None
         self._content_only = not self._declares and not any(
             return_annotation(fn) is kind for kind in (EMPTY, Any, object)
@@ -125,7 +133,7 @@ class ToolEntry:
         if said.content is not None:
             result.content = down_level(list(content_blocks(said.content)), revision)
         if said.structured_content is not UNSET:
-            data = to_json(said.structured_content)
+            data = to_member(said.structured_content)
             if not said.is_error:
                 self._check(data)
             if said.content is None:
@@ -133,7 +141,7 @@ class ToolEntry:
             if revision.output_schema == "any" or (revision.output_schema and data.startswith(b"{")):
                 result.structured_content = Raw(data)
         elif self._declares and not said.is_error:
-            raise _BadOutput("it has no structured content, but the tool declares an output schema")
+            raise BadOutput("it has no structured content, but the tool declares an output schema")
         return result
 
     def _said(self, value: Any) -> ToolResult:
@@ -156,9 +164,9 @@ class ToolEntry:
         if not self._declares:
             return
         if self._output is None:
-            self._output = _compiled(self.definition.output_schema or {}, self.name)
+            self._output = _compiled(self.definition.output_schema or {}, self.name, self._limits)
         if problems := _problems(self._output, msgspec.json.decode(data)):
-            raise _BadOutput("; ".join(problems))
+            raise BadOutput("; ".join(problems))
 
     def _failed(self, fault: BaseException) -> CallToolResult:
         """The model is told what was meant for it; of any other fault only that there was one: the log has the rest."""
@@ -168,15 +176,11 @@ class ToolEntry:
         said = tool_errors(fault)
         if said is not None:
             return failure(said)
-        if isinstance(fault, _BadOutput):
-            log.error("tool %s: the result does not fit its output schema: %s", self.name, fault)
-            return failure(f"Tool '{self.name}' gave a result that does not fit its output schema")
+        if isinstance(fault, BadOutput):
+            log.error("tool %s: the result %s: %s", self.name, fault.told, fault)
+            return failure(f"Tool '{self.name}' gave a result that {fault.told}")
         log.error("tool %s failed", self.name, exc_info=fault)
         return failure(f"Tool '{self.name}' failed")
-
-
-class _BadOutput(Exception):
-    """A result that does not fit the schema that its tool declares."""
 
 
 class RawArguments:
@@ -184,7 +188,9 @@ class RawArguments:
 
     positional = False
 
-    def __init__(self, fn: Callable[..., Any], schema: dict[str, Any], *, skip: set[str], strict: bool) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], schema: dict[str, Any], *, skip: set[str], strict: bool, limits: Limits
+    ) -> None:
         """Check arguments by `schema`. Raises RegistrationError where that is for no object, or `fn` takes no dict."""
         where = name_of(fn)
         wanted = [item for item in parameters_of(fn) if item.name not in skip]
@@ -192,7 +198,7 @@ class RawArguments:
             raise RegistrationError(
                 f"{where}: with input_schema a tool takes all its arguments as one dict; give it one parameter for them"
             )
-        self._checker = _compiled(schema, f"{where}: input_schema")
+        self._checker = _compiled(schema, f"{where}: input_schema", limits)
         if schema.get("type") != "object":
             raise RegistrationError(f'{where}: input_schema must have "type": "object" at its root (TOOL-3)')
         self.schema = schema
@@ -229,12 +235,12 @@ class RawArguments:
         return [arguments], {}
 
 
-def _compiled(schema: dict[str, Any], label: str) -> Schema:
+def _compiled(schema: dict[str, Any], label: str, limits: Limits) -> Schema:
     """A schema, checked now and not at its first use (JS-2). Raises RegistrationError that begins with `label`."""
     from ..protocol.schema import Schema  # few tools need it
 
     try:
-        found = Schema(schema)
+        found = Schema(schema, limits)
         found.compile()
     except RegistrationError as fault:
         raise RegistrationError(f"{label}: {fault}") from fault

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from ..protocol.errors import (
     ConnectionClosed,
     FrameError,
     InvalidResult,
+    LimitExceeded,
     PeerError,
     RequestTimeout,
 )
@@ -42,6 +44,8 @@ log = logging.getLogger("jackfield")
 
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
+_ALWAYS = ("ping", "server/discover")
+"""Requests that are answered however busy this side is."""
 
 
 class Channel(Protocol):
@@ -49,6 +53,8 @@ class Channel(Protocol):
 
     full: bool
     """True while so much waits to be sent that a sender should await `drained` (limit `outgoing`)."""
+    longest: int
+    """How many bytes the longest frame may have that the other side is expected to take."""
 
     def write(self, frame: bytes) -> None:
         """Take one frame (no line end) to send; never waits and never raises."""
@@ -89,6 +95,7 @@ class Waiting(Struct, eq=False):
     last: float
     end: float
     progress: Callable[[ProgressParams], None] | None = None
+    cancellable: bool = True
     timer: asyncio.TimerHandle | None = None
 
 
@@ -133,6 +140,8 @@ class Connection:
         self._queue: dict[Id, tuple[Request, int]] = {}
         self._queued_bytes = 0
         self._waiting: dict[Id, Waiting] = {}
+        self._places: deque[asyncio.Future[None]] = deque()
+        """Requests of ours that wait until fewer are under way (limit `asking`)."""
         self._last_id = 0
         self._slots = 0 if serve is None else self.limits.running
         self._depth = self.limits.depth
@@ -144,7 +153,8 @@ class Connection:
         try:
             message = decode(frame, self._depth)
         except FrameError as error:
-            self.refuse_frame(frame, error)
+            if not frame.isspace():  # a blank line is nothing (STDIO-1)
+                self.refuse_frame(frame, error)
             return
         if isinstance(message, Request):
             if message.id in self._running or self._slots <= 0 or self._abandoned:
@@ -165,7 +175,7 @@ class Connection:
         elif self._stray is not None:
             self._tell(self._stray, frame, error)
         elif error.reply:
-            self.late += 1
+            self._unasked(error.id)
         else:
             self._channel.write(refusal(error.code, error.message, error.id))
 
@@ -186,8 +196,8 @@ class Connection:
             log.warning("%s sent a request (%s), which this side does not take", self.name, printable(request.method))
         elif id in self._running or id in self._queue or id in self._abandoned:
             self._channel.write(refusal(INVALID_REQUEST, "a request with this id is already under way", id))
-        elif self._slots > 0 or (request.method == "ping" and self._slots > -limits.running):
-            self._start(request)  # a ping also beyond the slots, or a busy peer would look like a dead one
+        elif self._slots > 0 or (request.method in _ALWAYS and self._slots > -limits.running):
+            self._start(request)  # these also beyond the slots, or a busy peer would look like a dead one
         elif len(self._queue) >= limits.queued or self._queued_bytes + size > limits.queued_bytes:
             text = f"server busy: {limits.running} requests run, {len(self._queue)} wait (limits `running`, `queued`)"
             self._channel.write(refusal(INTERNAL_ERROR, text, id))
@@ -207,6 +217,9 @@ class Connection:
         except Exception:
             log.exception("serving %s failed", printable(request.method))
             frame = refusal(INTERNAL_ERROR, "internal error", id)
+        if len(frame) > self._channel.longest:
+            text = f"the answer would take {len(frame)} bytes, more than one message may have (limit `line`)"
+            frame = refusal(INTERNAL_ERROR, text, id)
         if self._running.get(id) is not task:
             return  # cancelled: nothing is sent for it (STDIO-4), and `_released` frees its slot
         del self._running[id]
@@ -270,7 +283,7 @@ class Connection:
     def _resolve(self, response: Response) -> None:
         waiting, error = self._take(response.id), response.error
         if waiting is None:
-            self.late += 1
+            self._unasked(response.id)
             if error is not None and response.id is None:
                 if self.unmatched is not None:
                     self._tell(self.unmatched, error)
@@ -280,6 +293,11 @@ class Connection:
             waiting.future.set_exception(PeerError(error.code, error.message, error.data))
         elif response.result is not None:
             waiting.future.set_result(response.result)
+
+    def _unasked(self, id: Id | None) -> None:
+        """Note an answer to what was never asked, or is no longer waited for (F31, R15)."""
+        self.late += 1
+        log.debug("%s answered a request that does not wait for it: id %s", self.name, printable(repr(id), 80))
 
     def _progressed(self, notification: Notification) -> bool:
         try:
@@ -316,16 +334,21 @@ class Connection:
 
         `timeout` is the longest silence and `total` the longest time in seconds (defaults: limits `request_timeout` and
         `request_total`); progress with the token `id` starts the first anew. Raises PeerError, RequestTimeout,
-        InvalidResult or ConnectionClosed. When it times out or the caller is cancelled the peer is told (CAN-5), unless
-        not `cancellable`.
+        InvalidResult, ConnectionClosed, or LimitExceeded. When it times out or the caller is cancelled the peer is told
+        (CAN-5), unless not `cancellable`.
         """
+        frame = encode(OutRequest(id, method, params))
+        if len(frame) > self._channel.longest:
+            text = f"{method} would take {len(frame)} bytes, more than one message may have (limit `line`)"
+            raise LimitExceeded(text, "line")
+        while len(self._waiting) >= self.limits.asking and self.closed is None:
+            await self._place()  # more at a time would be refused by most servers
         if self.closed is not None:
             raise copy.copy(self.closed)
-        frame = encode(OutRequest(id, method, params))
         now = self._loop.time()
         idle = self.limits.request_timeout if timeout is None else timeout
         end = now + (max(self.limits.request_total, idle) if total is None else total)
-        waiting = Waiting(method, self._loop.create_future(), idle, now, end, progress)
+        waiting = Waiting(method, self._loop.create_future(), idle, now, end, progress, cancellable)
         self._waiting[id] = waiting
         waiting.timer = self._loop.call_at(min(now + idle, end), self._expire, id)
         self._channel.write(frame)
@@ -339,9 +362,29 @@ class Connection:
             raise
         finally:
             self._waiting.pop(id, None)
+            if self._places:
+                self._next_place()
             waiting.timer.cancel()
             if not waiting.future.cancel() and not waiting.future.cancelled():
                 waiting.future.exception()  # looked at, so that a fault is not reported again where the caller is gone
+
+    async def _place(self) -> None:
+        """Wait until one of the requests under way has ended."""
+        place: asyncio.Future[None] = self._loop.create_future()
+        self._places.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._next_place()  # the place that this one was given is for another
+            raise
+
+    def _next_place(self) -> None:
+        while self._places:
+            place = self._places.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
 
     async def _drained_or(self, answer: asyncio.Future[Raw]) -> None:
         """Wait for the channel, but not beyond the answer: a peer that does not read must not outlast the time."""
@@ -377,6 +420,14 @@ class Connection:
 
     # ---- the end
 
+    def leave(self, reason: ConnectionClosed) -> None:
+        """This side ends the conversation: the peer is told to stop what still runs for it (CAN-5), then as `lost`."""
+        if self.closed is None:
+            for id, waiting in list(self._waiting.items()):
+                if waiting.cancellable:
+                    self._channel.write(encode(OutNotification(CANCELLED, {"requestId": id})))
+        self.lost(reason)
+
     def input_ended(self, reason: ConnectionClosed) -> None:
         """Nothing more will come: requests of ours fail now; what the peer asked for goes on."""
         if self.closed is None:
@@ -385,6 +436,8 @@ class Connection:
             if not waiting.future.done():
                 waiting.future.set_exception(copy.copy(reason))
         self._waiting.clear()
+        while self._places:
+            self._next_place()
 
     def lost(self, reason: ConnectionClosed) -> None:
         """The peer is gone for good: requests of ours fail, its own are cancelled, queued ones dropped."""

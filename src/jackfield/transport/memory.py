@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Awaitable, Callable
 
 from ..protocol.errors import ConnectionClosed
@@ -15,6 +16,7 @@ class MemoryChannel:
 
     def __init__(self) -> None:
         self.full = False
+        self.longest = sys.maxsize
         self.ended: Callable[[], None] | None = None
         self._far: Connection | None = None
 

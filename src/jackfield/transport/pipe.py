@@ -15,6 +15,8 @@ from ..protocol.framing import LineReader, TooLong
 from ..protocol.limits import Limits
 
 CHUNK = 65536
+MANY_LINES = 1024
+"""More lines than any real messages would make of one CHUNK."""
 
 
 def can_poll(fd: int) -> bool:
@@ -43,6 +45,7 @@ class LineInput:
         self.batch = 0
         """How many lines the last read brought."""
         self._fd = fd
+        self._chunk = CHUNK // 16
         self._lines = LineReader(limit)
         self._limit = limit
         self.receive = receive
@@ -93,7 +96,7 @@ class LineInput:
     def _readable(self, data: bytes | None = None) -> None:
         if data is None:
             try:
-                data = os.read(self._fd, CHUNK)
+                data = os.read(self._fd, self._chunk)
             except BlockingIOError:
                 return
             except OSError:
@@ -103,6 +106,8 @@ class LineInput:
             return
         lines = self._lines.feed(data)
         self.batch = len(lines)
+        # Little at a time from a peer that sends very many lines, so that nothing else on the loop has to wait for it.
+        self._chunk = CHUNK if len(lines) < MANY_LINES else CHUNK // 16
         for line in lines:
             if isinstance(line, bytes):
                 self.receive(line)
@@ -157,6 +162,7 @@ class LineOutput:
 
     def __init__(self, fd: int, limits: Limits, lost: Callable[[], None], source: LineInput | None = None) -> None:
         self.full = False
+        self.longest = limits.line
         self._fd = fd
         self._high = limits.outgoing
         self._stop_reading = 16 * limits.outgoing

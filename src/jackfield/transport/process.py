@@ -22,12 +22,16 @@ from ..protocol.framing import TooLong
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from .connection import Channel, Connection
+from .group import living
 from .pipe import LineInput, LineOutput, can_poll
 
 log = logging.getLogger("jackfield")
 
 LAST_WORDS: Final = 0.5
-"""Seconds that the exit status may come after the end of the output, or the rest of the output after the exit."""
+"""Seconds that the exit status may come after the end of the output, or the rest of the output after the exit.
+
+Also how long a server that is to be closed has to read what was written to it before.
+"""
 
 _PASSED_ON: Final = (
     ("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE")
@@ -198,7 +202,7 @@ class Child:
 
     async def close(self) -> None:
         """End the process and all of its group; return when nothing is left. Any task may call it, again and again."""
-        self.connection.lost(ConnectionClosed(f"the connection to {self.label} was closed"))
+        self.connection.leave(ConnectionClosed(f"the connection to {self.label} was closed"))
         _mark(self._closing)
         await asyncio.shield(self._life)
 
@@ -211,6 +215,8 @@ class Child:
             if not self._closing.done():
                 await asyncio.wait([self._exited, self._ended], timeout=LAST_WORDS)
                 self.connection.lost(self._reason())
+            elif not self._exited.done():
+                await self._say_the_rest()
             await self._end()
         finally:
             self._signal("KILL")  # whatever ended this task, a loop that is torn down say
@@ -218,6 +224,14 @@ class Child:
             self._input.close()
             self._tail.close()
             _living.discard(self)
+
+    async def _say_the_rest(self) -> None:
+        """Let what was written reach the server, so that it stops what it does before its input ends (F12)."""
+        said = asyncio.get_running_loop().create_task(self._output.flushed())
+        try:
+            await asyncio.wait([said, self._exited], timeout=LAST_WORDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            said.cancel()
 
     def _reason(self) -> ConnectionClosed:
         code = self._exited.result() if self._exited.done() else None
@@ -248,12 +262,16 @@ class Child:
         end = loop.time() + self._limits.grace
         await asyncio.wait([self._exited], timeout=self._limits.grace)
         pause = 0.001
-        while not self._exited.done() or (self._signal("") and not (pause > 0.03 and _all_dead(self._process.pid))):
+        while not self._exited.done() or (self._signal("") and not (pause > 0.03 and self._all_dead())):
             if loop.time() >= end:
                 return False
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.2)
         return True
+
+    def _all_dead(self) -> bool:
+        """Whether all that is left of the group are the dead (looked for only where that is cheap)."""
+        return sys.platform == "linux" and not any(True for _ in living(self._process.pid))
 
     def _signal(self, name: str) -> bool:
         """Send TERM or KILL (or nothing, to see who is there) to the group. False when none of it is left."""
@@ -271,19 +289,6 @@ class Child:
     def kill(self) -> None:
         """End the group at once: the interpreter is about to exit."""
         self._signal("KILL")
-
-
-def _all_dead(group: int) -> bool:
-    """Whether all that is left of a group are the dead: in many containers nobody collects what lost its parent."""
-    if sys.platform != "linux":
-        return False
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                state, _, its_group = file.read().rpartition(b")")[2].split()[:3]
-                if int(its_group) == group and state not in b"ZX":
-                    return False
-    return True
 
 
 def _mark(future: asyncio.Future[None]) -> None:

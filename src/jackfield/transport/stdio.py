@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..protocol.errors import ConnectionClosed
 from ..protocol.limits import Limits
 from .connection import Channel, Connection
+from .group import end_orphans
 from .pipe import LineInput, LineOutput, can_poll
 
 log = logging.getLogger("jackfield")
@@ -223,11 +224,13 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
     """Run `main` on a fresh event loop (uvloop where it is installed) and return when it is done.
 
     Tasks that are left over are cancelled and have a short time; threads are not waited for, so that a blocked one
-    cannot keep the process alive. Raises RuntimeError where a loop runs already.
+    cannot keep the process alive. If the parent is gone by then, so is soon what tools have left behind (L10). Raises
+    RuntimeError where a loop runs already.
     """
     if asyncio.events._get_running_loop() is not None:  # pyright: ignore[reportPrivateUsage] - the one that raises nothing
         main.close()
         raise RuntimeError("`run` starts an event loop of its own; call it outside of `async` code")
+    parent = os.getppid()
     try:
         import uvloop
 
@@ -248,3 +251,4 @@ def run_loop(main: Coroutine[Any, Any, None]) -> None:
         finally:
             asyncio.set_event_loop(None)
             loop.close()
+            end_orphans(parent)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from jackfield.client.client import Client
-from jackfield.client.incoming import BACKLOG
+from jackfield.client.incoming import BACKLOG, Callbacks, Incoming
+from jackfield.protocol.errors import FrameError
 from tests.client.fakes import Fake, legacy, modern, text_result
 
 
@@ -301,3 +302,13 @@ async def test_modern_servers_requests(caplog: pytest.LogCaptureFixture) -> None
         await client.call_tool("a")
     assert all("method" in message for message in server.heard)
     assert "fake sent a request (ping)" in caplog.text
+
+
+def test_a_flood_of_stray_lines_does_not_fill_the_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """After a hundred reports lines that are no messages are only counted, which is said once (F7, O02)."""
+    incoming = Incoming(Callbacks(None, None, None), lambda kind: None)
+    for _ in range(1000):
+        incoming.stray("noisy", b"y", FrameError(-32700, "not JSON"))
+    assert incoming.strays == 1000
+    assert len(caplog.records) == 101
+    assert "no more of them are reported" in caplog.records[-1].getMessage()

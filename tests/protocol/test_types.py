@@ -163,10 +163,14 @@ def test_an_empty_capability_is_still_an_offer() -> None:
 
 def test_null_structured_content_is_not_absent() -> None:
     """Structured content may be null since 2026-07-28, which is told from absence both ways."""
-    assert encode(t.CallToolResult([], None)) == b'{"content":[],"structuredContent":null}'
-    assert encode(t.CallToolResult([])) == b'{"content":[]}'
-    assert t.read(t.CallToolResult, b'{"content":[],"structuredContent":null}').structured_content is None
-    assert t.read(t.CallToolResult, b'{"content":[]}').structured_content is UNSET
+    null, none = b'{"content":[],"structuredContent":null}', b'{"content":[]}'
+    assert encode(t.CallToolResult([], Raw(b"null"))) == null
+    assert encode(t.CallToolResult([])) == none
+    assert t.read(t.CallToolResult, null).structured_content is None
+    assert t.read(t.CallToolResult, null).has_structured_content
+    assert t.read(t.CallToolResult, none).structured_content is None
+    assert not t.read(t.CallToolResult, none).has_structured_content
+    assert t.CallToolResult([], 5).has_structured_content
 
 
 def test_is_error_is_written_only_when_true() -> None:

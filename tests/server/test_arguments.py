@@ -1,7 +1,9 @@
 """Arguments: the schema of a signature, decoding, mending, and the errors (F46, F48-F51, F53)."""
 
 import dataclasses
+import datetime
 import enum
+import uuid
 from typing import Annotated, Any, Literal
 
 import jsonschema_rs
@@ -440,3 +442,14 @@ class TestAgreement:
             taken(fn, data, strict=True)
         else:
             refused(fn, data, strict=True)
+
+
+def test_faults_that_no_schema_finds_are_told_together() -> None:
+    """A date and a UUID that are none are told beside the faults of the schema, all in one round (F50)."""
+
+    def many(a: int, b: datetime.date, c: uuid.UUID, e: list[int]) -> None: ...
+
+    made = arguments_of(many, skip=set(), strict=False)
+    with pytest.raises(ArgumentsError) as caught:
+        made.repair(b'{"a":"x","b":"never","c":"none","e":["y"]}', ValueError())
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == ["$.a", "$.e[0]", "$.b", "$.c"]

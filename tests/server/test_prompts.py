@@ -338,3 +338,17 @@ class TestRegistration:
                 await talk.ask("prompts/get", {"name": "a"})
         with pytest.raises(KeyError, match="no prompt 'a'"):
             server.remove_prompt("a")
+
+
+async def test_message_is_a_type() -> None:
+    """`Message` may stand in annotations, unions included, and shows what it holds."""
+    server = Server("types")
+
+    @server.prompt
+    def mixed() -> list[str | Message]:
+        return ["a", Message("b", role="assistant")]
+
+    async with talking(server, "2025-11-25") as talk:
+        got = await talk.ask("prompts/get", {"name": "mixed"})
+    assert [(each["role"], each["content"]["text"]) for each in got["messages"]] == [("user", "a"), ("assistant", "b")]
+    assert "assistant" in repr(Message("b", role="assistant"))

@@ -1,10 +1,11 @@
 """pydantic's models and notes as arguments and results, where the user has pydantic loaded."""
 
 import decimal
+import json
 import os
 import subprocess
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import annotated_types
 import jsonschema_rs
@@ -297,3 +298,17 @@ def test_pydantic_is_never_imported():
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_names_of_generic_models_are_legal_references() -> None:
+    """The brackets in the name of a generic model do not get into `$ref`, where they are not legal (F46)."""
+    item = TypeVar("item")
+
+    class Box(pydantic.BaseModel, Generic[item]):
+        inside: item
+
+    def two(one: Box[int], other: Box[int]) -> None: ...
+
+    schema = arguments_of(two, skip=set(), strict=False).schema
+    assert list(schema["$defs"]) == ["Box_int_"]
+    assert json.dumps(schema).count('"#/$defs/Box_int_"') == 2

@@ -400,3 +400,11 @@ class TestArguments:
 
         async with talking(server) as talk:
             assert text_of(await talk.call("fail", {"parts": '["a"]'})) == "no ['a']"
+
+
+@pytest.mark.parametrize("pattern", ["^(?=.*b)a+$", "("])
+def test_a_pattern_that_is_not_checked_is_told_of(pattern: str) -> None:
+    """An author whose schema has a pattern that cannot be checked in linear time is warned at registration (S01)."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    with pytest.warns(UserWarning, match="input_schema: .*pattern is not checked"):
+        Server("odd").add_tool(lambda arguments: "ran", name="odd", input_schema=schema)

@@ -320,3 +320,16 @@ async def test_requests_that_wait_for_a_place_fail_when_the_peer_is_gone() -> No
     connection.lost(ConnectionClosed("gone"))
     results = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(result) for result in results] == [ConnectionClosed] * 4
+
+
+def test_a_connection_belongs_to_its_loop() -> None:
+    """A request from another event loop is refused with the reason, where it would wait for ever."""
+
+    async def opened() -> Connection:
+        return asking()[0]
+
+    async def used(connection: Connection) -> None:
+        with pytest.raises(ConnectionClosed, match="opened in another event loop"):
+            await connection.request(1, "tools/list", {})
+
+    asyncio.run(used(asyncio.run(opened())))

@@ -122,5 +122,7 @@ def _find(module: ModuleType, name: str, target: str) -> Any:
             return servers[usual]
     if len({id(value) for value in servers.values()}) != 1:
         names = ", ".join(sorted(servers)) or "none"
-        raise TargetError(f"{target} must have one jackfield Server (found: {names}); name it as {target.rstrip(':')}:object")
+        raise TargetError(
+            f"{target} must have one jackfield Server (found: {names}); name it as {target.rstrip(':')}:object"
+        )
     return next(iter(servers.values()))

@@ -34,6 +34,10 @@ _decode_log = decoder(LogParams)
 _decode_any = decoder(dict[str, Any])
 
 
+MOST_STRAYS = 100
+"""Lines that are no messages, reported for one client; a server that writes nothing else must not fill the logs."""
+
+
 class Inbox:
     """Calls one kind of callback in order, and never makes the reader wait for it.
 
@@ -170,8 +174,12 @@ class Incoming:
         return refusal(METHOD_NOT_FOUND, f"this client has no method {printable(request.method)}", request.id)
 
     def stray(self, name: str, frame: bytes, error: FrameError) -> None:
-        """Report a line that is no message; the conversation goes on (F4, F7)."""
+        """Report a line that is no message (F4, F7); from the hundredth on they are only counted."""
         self.strays += 1
+        if self.strays > MOST_STRAYS:
+            if self.strays == MOST_STRAYS + 1:
+                log.warning("%s goes on writing lines that are no messages; no more of them are reported", name)
+            return
         shown = printable(frame) or "(left out)"
         log.warning("%s wrote a line that is no message (%s): %s", name, printable(error.message), shown)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from ..protocol.errors import InvalidResult
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
@@ -48,7 +46,7 @@ class Outputs:
         if name not in self._compiled:
             self._compiled[name] = _compile(self._declared[name], self._limits)
         schema = self._compiled[name]
-        if result.structured_content is UNSET:
+        if not result.has_structured_content:
             raise InvalidResult(f"tool {name!r} declares an output schema, but gave no structured content")
         if isinstance(schema, str):
             raise InvalidResult(f"tool {name!r} declares an output schema that cannot be checked: {schema}")

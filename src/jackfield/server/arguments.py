@@ -128,7 +128,23 @@ class Arguments:
             found = self._checker.errors(msgspec.json.decode(data))
         except InvalidSchema:
             return []  # Types so large that the schema is over a limit: what msgspec said stands alone.
-        return [f"{problem.path}: {problem.message}" for problem in found]
+        problems = [f"{problem.path}: {problem.message}" for problem in found]
+        return problems + self._formats(data, problems)
+
+    def _formats(self, data: bytes, problems: list[str]) -> list[str]:
+        """The faults that no schema finds, such as a date that is none, in parameters of which none was told yet."""
+        from . import mending
+
+        given = msgspec.json.decode(data, type=dict[str, Raw])
+        faults: list[str] = []
+        for name, wire in self.wires.items():
+            place = f"$.{wire}"
+            if wire in given and not any(problem.startswith(place) for problem in problems):
+                try:
+                    msgspec.json.decode(given[wire], type=self.types[name], dec_hook=unproxy)
+                except mending.FAULTS as fault:
+                    faults.append(place + mending.placed(fault).removeprefix("$"))
+        return faults
 
     def _schema(self, fn: Callable[..., Any], types: TypeMap, defaults: list[Default]) -> Json:
         try:

@@ -204,6 +204,8 @@ class Engine:
             if token is not None:
                 raise FrameError(INVALID_REQUEST, "a key of `_meta` is given twice")
             return peer, int(digits)
+        if digits[-1:] == b"}" and digits[:-1].isdigit() and len(digits) < 19:
+            return session, int(digits[:-1])  # the same of a legacy client
         try:
             meta = _decode_meta(text)
             check_members(text, "_meta")

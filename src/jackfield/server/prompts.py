@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from ..protocol.errors import INVALID_PARAMS, ProtocolError
 from ..protocol.printable import printable
@@ -16,6 +16,7 @@ from ..protocol.types import (
     Prompt,
     PromptMessage,
     Result,
+    Role,
 )
 from ..protocol.wire import fit
 from .arguments import prompt_arguments_of
@@ -25,17 +26,23 @@ from .handlers import context_parameter, converted, invoke, is_async, with_conte
 from .listing import Listing
 
 
-def Message(content: Any, role: Literal["user", "assistant"] = "user") -> PromptMessage:
-    """One message of a prompt: text, Image, Audio, File, ResourceLink or a content block, said by `role`.
+class Message:
+    """One message of a prompt: text, Image, Audio, File, ResourceLink or a content block, said by `role`."""
 
-    Raises TypeError for anything else, and for a list: a message holds one block. Raises ValueError for another role.
-    """
-    if role not in ("user", "assistant"):
-        raise ValueError(f"a message is said by 'user' or 'assistant', not by {role!r}")
-    blocks = list(content_blocks(content))
-    if len(blocks) != 1:
-        raise TypeError("a message holds exactly one block of content; make one message of each")
-    return PromptMessage(role, blocks[0])
+    __slots__ = ("content", "role")
+
+    def __init__(self, content: Any, role: Role = "user") -> None:
+        """Raises TypeError for what is no content or more than one block, ValueError for another role."""
+        if role not in ("user", "assistant"):
+            raise ValueError(f"a message is said by 'user' or 'assistant', not by {role!r}")
+        blocks = list(content_blocks(content))
+        if len(blocks) != 1:
+            raise TypeError("a message holds exactly one block of content; make one message of each")
+        self.content = blocks[0]
+        self.role: Role = role
+
+    def __repr__(self) -> str:
+        return f"Message({self.content!r}, {self.role!r})"
 
 
 class PromptEntry:
@@ -90,6 +97,8 @@ class Prompts:
 def _messages(value: Any) -> Iterable[PromptMessage]:
     if isinstance(value, PromptMessage):
         return [value]
+    if isinstance(value, Message):
+        return [PromptMessage(value.role, value.content)]
     if isinstance(value, list | tuple):
         return [message for item in cast("Sequence[Any]", value) for message in _messages(item)]
-    return [Message(value)]
+    return _messages(Message(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs")
 _TURNS = ("anyOf", "oneOf", "allOf")
 _LISTS = (*_TURNS, "prefixItems")
 _SINGLES = ("items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+"""What a URI fragment, and so a `$ref`, cannot hold as it is: the brackets of generic models, for one."""
 _PREFIX = "#/$defs/"
 _KINDS = {
     str: "string",
@@ -91,7 +94,7 @@ def hoisted(schema: Json, defs: Json, name: str = "") -> Json:
             name += "_"
         parts = {**parts, name: own}
         own = {"$ref": _PREFIX + name}
-    names = {part: _free(part, parts[part], defs) for part in parts}
+    names = {part: _free(_NO_NAME.sub("_", part), parts[part], defs) for part in parts}
 
     def renamed(node: Json) -> Json:
         if ref := node.get("$ref"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,7 @@ class ToolEntry:
             return value
         if isinstance(value, CallToolResult):
             meta: Any = value.meta
-            structured = value.structured_content
+            structured = value.structured_content if value.has_structured_content else UNSET
             return ToolResult(content=value.content, structured_content=structured, is_error=value.is_error, meta=meta)
         if not self._declares and (value is None or (self._content_only and value.__class__ is list and not value)):
             return ToolResult(content=[])
@@ -244,6 +245,9 @@ def _compiled(schema: dict[str, Any], label: str, limits: Limits) -> Schema:
         found.compile()
     except RegistrationError as fault:
         raise RegistrationError(f"{label}: {fault}") from fault
+    for place in found.unchecked:
+        text = f"{label}: {place} is not checked: its pattern is none, or has no form that takes linear time"
+        warnings.warn(text, stacklevel=2)
     return found
 
 

@@ -337,6 +337,10 @@ class Connection:
         InvalidResult, ConnectionClosed, or LimitExceeded. When it times out or the caller is cancelled the peer is told
         (CAN-5), unless not `cancellable`.
         """
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConnectionClosed(
+                f"the connection to {self.name} was opened in another event loop; open one in this loop"
+            )
         frame = encode(OutRequest(id, method, params))
         if len(frame) > self._channel.longest:
             text = f"{method} would take {len(frame)} bytes, more than one message may have (limit `line`)"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from msgspec import UNSET, Raw, UnsetType, field
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from .base import CacheableResult, Kept, Object, PaginatedResult, Params, Result
 from .content import Annotations, Content, Icon, PromptMessage, ResourceContents, TextContent
@@ -56,12 +57,24 @@ class CallToolParams(Params, gc=False):
     task: Raw | UnsetType = UNSET
 
 
+class _Given(Struct, rename="camel"):
+    structured_content: Raw | UnsetType = UNSET
+
+
+_decode_given = msgspec.json.Decoder(_Given).decode
+
+
 class CallToolResult(Result):
-    """What a tool gave. `structured_content` is UNSET when absent: since 2026-07-28 null is a value (TOOL-5)."""
+    """What a tool gave. `structured_content` is None where there is none; a sender writes a null as `Raw(b"null")`."""
 
     content: list[Content]
-    structured_content: Any = UNSET
+    structured_content: Any = None
     is_error: bool = False
+
+    @property
+    def has_structured_content(self) -> bool:
+        """Whether there is structured content, which since 2026-07-28 may be null (TOOL-5)."""
+        return self.structured_content is not None or _decode_given(self.raw or b"{}").structured_content is not UNSET
 
     @property
     def text(self) -> str:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from .protocol.errors import ToolError as ToolError
     from .protocol.limits import Limits as Limits
     from .protocol.types import Annotations as Annotations
+    from .protocol.types import AudioContent as AudioContent
     from .protocol.types import CallToolResult as CallToolResult
     from .protocol.types import Completion as Completion
+    from .protocol.types import EmbeddedResource as EmbeddedResource
     from .protocol.types import GetPromptResult as GetPromptResult
     from .protocol.types import Icon as Icon
     from .protocol.types import ImageContent as ImageContent
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from .protocol.types import ResourceTemplateReference as ResourceTemplateReference
     from .protocol.types import TextContent as TextContent
     from .protocol.types import Tool as Tool
+    from .protocol.types import UnknownContent as UnknownContent
     from .server.content import Audio as Audio
     from .server.content import File as File
     from .server.content import Image as Image
@@ -46,6 +49,9 @@ if TYPE_CHECKING:
     from .transport.process import Stdio as Stdio
 
 _NAMES = {
+    "UnknownContent": "protocol.types",
+    "EmbeddedResource": "protocol.types",
+    "AudioContent": "protocol.types",
     "Annotations": "protocol.types",
     "Audio": "server.content",
     "CallError": "protocol.errors",
@@ -86,6 +92,9 @@ _NAMES = {
 }
 
 __all__ = [
+    "UnknownContent",
+    "EmbeddedResource",
+    "AudioContent",
     "Annotations",
     "Audio",
     "CallError",

@@ -18,7 +18,7 @@ from .errors import (
 from .revisions import Revision
 from .types.base import CacheableResult, Result
 from .types.lifecycle import Implementation
-from .types.offers import Prompt, Tool
+from .types.offers import CallToolResult, Prompt, Tool
 
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
@@ -61,7 +61,7 @@ class LegacyWire:
     def stamp(self, result: Result, stamp: Stamp) -> None:
         """Take off what these revisions do not know."""
         result.result_type = None
-        if isinstance(result, CacheableResult):
+        if type(result) is not CallToolResult and isinstance(result, CacheableResult):
             result.ttl_ms = result.cache_scope = None
 
     def http_status(self, code: int) -> int:
@@ -90,7 +90,7 @@ class ModernWire:
         if result.result_type is None:
             result.result_type = result.kind
         result.meta = stamp.encoded if result.meta is None else _merged(stamp, result.meta)
-        if isinstance(result, CacheableResult):
+        if type(result) is not CallToolResult and isinstance(result, CacheableResult):
             if result.ttl_ms is None:
                 result.ttl_ms = 0
             if result.cache_scope is None:

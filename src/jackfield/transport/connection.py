@@ -156,15 +156,15 @@ class Connection:
             if not frame.isspace():  # a blank line is nothing (STDIO-1)
                 self.refuse_frame(frame, error)
             return
-        if isinstance(message, Request):
+        if type(message) is Request:  # quicker than isinstance, which asks a Struct's metaclass
             if message.id in self._running or self._slots <= 0 or self._abandoned:
                 self._sort(message, len(frame))
             else:  # as `_start` does, a step less
                 self._slots -= 1
                 self._running[message.id] = self._loop.create_task(self._answer(message))
-        elif isinstance(message, Response):
+        elif type(message) is Response:
             self._resolve(message)
-        else:
+        elif isinstance(message, Notification):
             self._hear(message)
 
     def refuse_frame(self, frame: bytes, error: FrameError) -> None:

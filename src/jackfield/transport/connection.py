@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import copy
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 import msgspec
@@ -39,6 +40,8 @@ from ..protocol.jsonrpc import (
 )
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
+from ..protocol.types import CancelledParams, ProgressParams, decoder
+from .rest import Rest
 
 log = logging.getLogger("jackfield")
 
@@ -66,23 +69,10 @@ class Channel(Protocol):
         """Give the channel up; what is written but not sent may be lost."""
 
 
-class ProgressParams(Struct, rename="camel", gc=False):
-    """What a progress notification says (section 14)."""
+_decode_progress = decoder(ProgressParams)
+_decode_cancelled = decoder(CancelledParams)
 
-    progress_token: Id
-    progress: float
-    total: float | None = None
-    message: str | None = None
-
-
-class _CancelledParams(Struct, rename="camel", gc=False):
-    request_id: Id
-
-
-_decode_progress = msgspec.json.Decoder(ProgressParams).decode
-_decode_cancelled = msgspec.json.Decoder(_CancelledParams).decode
-
-Serve = Callable[[Request, "Connection"], Awaitable[bytes]]
+Serve = Callable[[Request, "Connection"], Coroutine[Any, Any, bytes]]
 """Answers a request with the encoded answer; raises nothing but CancelledError."""
 
 
@@ -134,7 +124,11 @@ class Connection:
         self._stray = stray
         self._loop = asyncio.get_running_loop()
         # Each task in these three holds one of the slots.
-        self._running: dict[Id, asyncio.Task[None]] = {}
+        self._running: dict[Id, Request | asyncio.Task[None]] = {}
+        """The task that serves the request, or the request itself while it is still `_ready`."""
+        self._ready: deque[Request] = deque()
+        self._woken = False
+        """Whether a task looks after what is ready."""
         self._abandoned: dict[Id, asyncio.Task[None]] = {}
         self._answered: set[asyncio.Task[None]] = set()
         self._queue: dict[Id, tuple[Request, int]] = {}
@@ -161,7 +155,11 @@ class Connection:
                 self._sort(message, len(frame))
             else:  # as `_start` does, a step less
                 self._slots -= 1
-                self._running[message.id] = self._loop.create_task(self._answer(message))
+                self._running[message.id] = message
+                self._ready.append(message)
+                if not self._woken:
+                    self._woken = True
+                    self._loop.create_task(self._work())
         elif type(message) is Response:
             self._resolve(message)
         elif isinstance(message, Notification):
@@ -187,7 +185,10 @@ class Connection:
 
     def _start(self, request: Request) -> None:
         self._slots -= 1
-        self._running[request.id] = self._loop.create_task(self._answer(request))
+        self._running[request.id] = request
+        self._ready.append(request)
+        if not self._woken:
+            self._hand_over(1)
 
     def _sort(self, request: Request, size: int) -> None:
         """Refuse, start or queue up a request for which there may be no place."""
@@ -205,36 +206,70 @@ class Connection:
             self._queue[id] = request, size
             self._queued_bytes += size
 
-    async def _answer(self, request: Request) -> None:
-        id = request.id
-        task = asyncio.current_task()
-        assert self._serve is not None
+    async def _work(self) -> None:
+        """Serve what came in, one request after the other, until one has to wait; a new task goes on with the rest.
+
+        Most requests are served without waiting, and a task for each would cost as much as serving it. Each has a
+        context of its own, as in a task of its own, and what it waits for it waits for in the task that began it.
+        """
+        task, serve = asyncio.current_task(), self._serve
         assert task is not None
-        try:
-            frame = await self._serve(request, self)
-        except asyncio.CancelledError:  # where the peer did not ask for that, it still needs an answer
-            frame = refusal(INTERNAL_ERROR, "the request was cancelled on this side", id)
-        except Exception:
-            log.exception("serving %s failed", printable(request.method))
-            frame = refusal(INTERNAL_ERROR, "internal error", id)
-        if len(frame) > self._channel.longest:
-            text = f"the answer would take {len(frame)} bytes, more than one message may have (limit `line`)"
-            frame = refusal(INTERNAL_ERROR, text, id)
-        if self._running.get(id) is not task:
-            return  # cancelled: nothing is sent for it (STDIO-4), and `_released` frees its slot
-        del self._running[id]
-        self._channel.write(frame)
-        if self._channel.full:  # the slot is kept until the peer has read, which bounds what waits to be sent
-            self._answered.add(task)
+        assert serve is not None
+        ready, running = self._ready, self._running
+        waited = False
+        while ready and not waited and not task.cancelling():
+            request = ready.popleft()
+            id = request.id
+            if running.get(id) is not request:
+                continue  # cancelled before it began
+            running[id] = task
             try:
-                await self._channel.drained()
-            finally:
-                self._answered.discard(task)
+                answer, context = serve(request, self), contextvars.copy_context()
+                try:
+                    waits_for = context.run(answer.send, None)
+                except StopIteration as done:
+                    frame = done.value
+                else:
+                    waited = self._hand_over(len(ready))
+                    frame = await Rest(answer, context, waits_for)
+            except asyncio.CancelledError:  # where the peer did not ask for that, it still needs an answer
+                frame = refusal(INTERNAL_ERROR, "the request was cancelled on this side", id)
+            except (Exception, GeneratorExit):
+                log.exception("serving %s failed", printable(request.method))
+                frame = refusal(INTERNAL_ERROR, "internal error", id)
+            if running.get(id) is not task:
+                break  # cancelled: nothing is sent for it (STDIO-4), and `_released` frees its slot
+            del running[id]
+            if len(frame) > self._channel.longest:
+                text = f"the answer would take {len(frame)} bytes, more than one message may have (limit `line`)"
+                frame = refusal(INTERNAL_ERROR, text, id)
+            self._channel.write(frame)
+            if self._channel.full:  # the slot is kept until the peer has read, which bounds what waits to be sent
+                waited = waited or self._hand_over(1)
+                await self._hold_slot(task)
+            elif self._queue:
                 self._free_slot()
-        elif self._queue:
+            else:
+                self._slots += 1
+        if not waited:
+            self._woken = False
+            if ready:
+                self._hand_over(1)
+
+    def _hand_over(self, tasks: int) -> bool:
+        """Have `tasks` other tasks look after the requests that are ready; where one had to wait, others may too."""
+        self._woken = bool(self._ready)
+        for _ in range(tasks if self._woken else 0):
+            self._loop.create_task(self._work())
+        return True
+
+    async def _hold_slot(self, task: asyncio.Task[None]) -> None:
+        self._answered.add(task)
+        try:
+            await self._channel.drained()
+        finally:
+            self._answered.discard(task)
             self._free_slot()
-        else:
-            self._slots += 1
 
     def _free_slot(self) -> None:
         self._slots += 1
@@ -246,7 +281,9 @@ class Connection:
     def _hear(self, notification: Notification) -> None:
         if notification.method == CANCELLED:
             try:
-                self.cancel_served(_decode_cancelled(notification.params).request_id)
+                cancelled = _decode_cancelled(notification.params)
+                if cancelled.request_id is not None:
+                    self.cancel_served(cancelled.request_id)
             except (msgspec.DecodeError, RecursionError):
                 log.debug("%s: a cancellation without a usable requestId", self.name)  # CAN-3
             return
@@ -266,7 +303,11 @@ class Connection:
         """Stop serving the peer's request `id` and send nothing more for it; unknown ids are ignored (CAN-3)."""
         if entry := self._queue.pop(id, None):
             self._queued_bytes -= entry[1]
-        elif task := self._running.pop(id, None):
+            return
+        task = self._running.pop(id, None)
+        if type(task) is Request:
+            self._free_slot()  # it had not begun; `_work` passes over it
+        elif isinstance(task, asyncio.Task):
             # It keeps its slot until it has really ended: a handler that ignores cancellation must not be multiplied.
             self._abandoned[id] = task
             task.add_done_callback(lambda _: self._released(id))
@@ -454,5 +495,6 @@ class Connection:
     async def quiet(self) -> None:
         """Return when no request of the peer is under way; cancelled handlers that have not ended yet count too."""
         # Where nobody holds a slot, nothing waits for one either.
-        while tasks := [*self._running.values(), *self._abandoned.values(), *self._answered]:
-            await asyncio.wait(tasks)
+        while held := [*self._running.values(), *self._abandoned.values(), *self._answered]:
+            tasks = [task for task in held if isinstance(task, asyncio.Task)]
+            await (asyncio.wait(tasks) if tasks else asyncio.sleep(0))  # what is ready begins in the loop's next turn

@@ -127,8 +127,8 @@ class Connection:
         self._running: dict[Id, Request | asyncio.Task[None]] = {}
         """The task that serves the request, or the request itself while it is still `_ready`."""
         self._ready: deque[Request] = deque()
-        self._woken = False
-        """Whether a task looks after what is ready."""
+        self._scheduled = 0
+        """Tasks that are about to look after what is ready."""
         self._abandoned: dict[Id, asyncio.Task[None]] = {}
         self._answered: set[asyncio.Task[None]] = set()
         self._queue: dict[Id, tuple[Request, int]] = {}
@@ -157,8 +157,8 @@ class Connection:
                 self._slots -= 1
                 self._running[message.id] = message
                 self._ready.append(message)
-                if not self._woken:
-                    self._woken = True
+                if not self._scheduled:
+                    self._scheduled = 1
                     self._loop.create_task(self._work())
         elif type(message) is Response:
             self._resolve(message)
@@ -187,8 +187,7 @@ class Connection:
         self._slots -= 1
         self._running[request.id] = request
         self._ready.append(request)
-        if not self._woken:
-            self._hand_over(1)
+        self._hand_over(1)
 
     def _sort(self, request: Request, size: int) -> None:
         """Refuse, start or queue up a request for which there may be no place."""
@@ -212,6 +211,7 @@ class Connection:
         Most requests are served without waiting, and a task for each would cost as much as serving it. Each has a
         context of its own, as in a task of its own, and what it waits for it waits for in the task that began it.
         """
+        self._scheduled -= 1
         task, serve = asyncio.current_task(), self._serve
         assert task is not None
         assert serve is not None
@@ -251,15 +251,13 @@ class Connection:
                 self._free_slot()
             else:
                 self._slots += 1
-        if not waited:
-            self._woken = False
-            if ready:
-                self._hand_over(1)
+        if ready and not waited:
+            self._hand_over(1)
 
     def _hand_over(self, tasks: int) -> bool:
-        """Have `tasks` other tasks look after the requests that are ready; where one had to wait, others may too."""
-        self._woken = bool(self._ready)
-        for _ in range(tasks if self._woken else 0):
+        """Have up to `tasks` tasks look after the requests that are ready; where one had to wait, others may too."""
+        for _ in range(min(tasks, len(self._ready)) - self._scheduled):
+            self._scheduled += 1
             self._loop.create_task(self._work())
         return True
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..protocol.errors import ConnectionClosed
 from ..protocol.limits import Limits
@@ -34,6 +34,8 @@ class Descriptors(Struct, frozen=True):
 
     input: int
     output: int
+    parent: int = field(default_factory=os.getppid)
+    """Who had started this process then; looked at early, for it may be gone before the lifespan has begun."""
 
 
 def take_over() -> Descriptors:
@@ -117,7 +119,7 @@ async def serve(make: Callable[[Channel], Connection], descriptors: Descriptors,
         _unblocked(descriptors.input, os.O_RDONLY) as reading,
         _unblocked(descriptors.output, os.O_WRONLY) as writing,
         _signals(loop, lambda: _mark(hurry)),
-        _parent_watch(loop, lambda: _mark(hurry)),
+        _parent_watch(loop, descriptors.parent, lambda: _mark(hurry)),
     ):
         source = LineInput(
             reading,
@@ -197,9 +199,8 @@ def _signals(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Gen
 
 
 @contextlib.contextmanager
-def _parent_watch(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Generator[None]:
+def _parent_watch(loop: asyncio.AbstractEventLoop, parent: int, finish: Callable[[], None]) -> Generator[None]:
     """End when the parent process is gone, for where the input does not tell (L10): others may hold the pipe open."""
-    parent = os.getppid()
     if os.name == "nt" or parent <= 1:
         yield
         return

@@ -26,7 +26,7 @@ def gather() -> dict[str, object]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(),
-        "machine": f"{os.cpu_count()} cores, {_processor()}, {platform.system()} {platform.release().partition("-")[0]}",
+        "machine": f"{os.cpu_count()} cores, {_processor()}, {platform.system()}",
         "load before the run": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "python": sys.version.split()[0],
         **{name: metadata.version(name) for name in OUR_PACKAGES if _installed(name)},

@@ -125,7 +125,12 @@ def decode(frame: bytes, max_depth: int = MAX_DEPTH) -> Message:
     lone surrogates, nesting beyond `max_depth`), else -32600 (arrays, other shapes, other versions, a null id on a
     request, a key given twice in the envelope). The error has the request's id where the envelope could be read.
     """
-    if frame.count(b"{") + frame.count(b"[") > max_depth and deeper_than(frame, max_depth):
+    # Each level takes a bracket at both ends, so a short frame cannot be too deep.
+    if (
+        len(frame) > 2 * max_depth
+        and frame.count(b"{") + frame.count(b"[") > max_depth
+        and deeper_than(frame, max_depth)
+    ):
         raise _refuse(frame, PARSE_ERROR, f"nested deeper than {max_depth} levels (limit `depth`)")
     try:
         if not frame.isascii():

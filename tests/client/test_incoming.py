@@ -76,6 +76,7 @@ async def test_without_callbacks() -> None:
         for method in ("notifications/message", "notifications/tools/list_changed", "x", "notifications/cancelled"):
             server.notify(method, {"requestId": 99})
         await client.ping()
+        assert client.strays == 0
 
 
 NEWEST: list[Any] = [("info", "l", 9999), (999, None, None)]
@@ -277,7 +278,9 @@ async def test_close_stops_a_handler() -> None:
     async with Client(server, on_list_changed=changed):
         server.notify("notifications/tools/list_changed")
         await begun.wait()
+        assert not stopped.is_set()
     await stopped.wait()
+    assert server.ends == 1
 
 
 async def test_legacy_servers_requests() -> None:

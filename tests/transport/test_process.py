@@ -403,6 +403,7 @@ async def test_awake_by_output() -> None:
         Stdio(sys.executable, "-c", "import sys; print('hello', file=sys.stderr); sys.stdin.read()")
     ) as child:
         await child.awake()
+        assert child.connection.closed is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how much a pipe holds")
@@ -412,6 +413,7 @@ async def test_awake_by_reading() -> None:
     async with running(Stdio(sys.executable, "-c", read_then_wait), QUICK) as child:
         await child.connection.notify("hello", {})
         await child.awake()
+        assert child.connection.closed is None
 
 
 async def test_input_that_the_server_closed() -> None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from bench import load
 
-CHUNK = 1 << 18
+CHUNK = 1 << 16
 PATIENCE = 60.0
 
 

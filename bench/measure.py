@@ -46,7 +46,7 @@ class Effort:
     seconds: float
 
 
-FULL = Effort(rounds=5, seconds=0.25)
+FULL = Effort(rounds=11, seconds=0.15)
 QUICK = Effort(rounds=2, seconds=0.08)
 
 Timer = Callable[[int], float]

@@ -13,22 +13,22 @@ from .errors import INVALID_REQUEST, PARSE_ERROR, FrameError
 
 Id = int | str
 MAX_DEPTH: Final = 64
-NO_PARAMS: Final = Raw(b"{}")
+NO_PARAMS: Final = b"{}"
 
 
 class Request(Struct, gc=False):
-    """A request as it came: `params` are still the bytes (b"{}" where absent)."""
+    """A request as it came: `params` are still JSON (b"{}" where absent)."""
 
     id: Id
     method: str
-    params: Raw = NO_PARAMS
+    params: bytes = NO_PARAMS
 
 
 class Notification(Struct, gc=False):
-    """A notification as it came: `params` are still the bytes (b"{}" where absent)."""
+    """A notification as it came: `params` are still JSON (b"{}" where absent)."""
 
     method: str
-    params: Raw = NO_PARAMS
+    params: bytes = NO_PARAMS
 
 
 class ErrorObject(Struct, gc=False, omit_defaults=True):
@@ -110,6 +110,10 @@ _HEAD: Final = re.compile(
 )
 _NOT_BRACKETS: Final = bytes(b for b in range(256) if b not in b"{}[]")
 _GLANCE: Final = 65536
+_REQUEST_SIZE: Final = len('{"jsonrpc":"2.0","id":,"method":"","params":}')
+_RESULT_SIZE: Final = len('{"jsonrpc":"2.0","id":,"result":}')
+_TENS: Final = (0, *(10**digits for digits in range(1, 19)))
+"""The least number of so many digits more than one."""
 _STEP: Final = {0x7B: 1, 0x5B: 1, 0x7D: -1, 0x5D: -1}
 
 
@@ -143,23 +147,24 @@ def decode(frame: bytes, max_depth: int = MAX_DEPTH) -> Message:
         raise _refuse(frame, INVALID_REQUEST, '`jsonrpc` must be "2.0"')
     if method is UNSET:
         return _response(frame, envelope)
-    params = envelope.params
-    # A key given twice adds at least two quotation marks to those that the members read account for (T08).
-    marks = 8
-    head = frame
-    if params is not UNSET:
-        inner = bytes(params)
-        head = frame[: -1 - len(inner)] if frame.endswith(inner, 0, -1) else frame.replace(inner, b"", 1)
-        marks = 10
+    inner = envelope.params
+    params = NO_PARAMS if inner is UNSET else bytes(inner)
     if id is UNSET:
-        if head.count(b'"') != marks:
-            _look_closely(frame, envelope)
-        return Notification(method, NO_PARAMS if params is UNSET else params)
+        _look_closely(frame, envelope)
+        return Notification(method, params)
     if id is None:
         raise FrameError(INVALID_REQUEST, "the id of a request must be a string or an integer, not null")
-    if head.count(b'"') != marks + (4 if id.__class__ is str else 2):
-        _look_closely(frame, envelope)
-    return Request(id, method, NO_PARAMS if params is UNSET else params)
+    # Where the number is just as long as what the other members leave of a frame, a key given twice has no room (T08).
+    left = 0 if inner is UNSET else len(frame) - len(method) - len(params) - _REQUEST_SIZE
+    if id.__class__ is str or not (0 < left < 19 and _TENS[left - 1] <= id < _TENS[left]):  # type: ignore[operator]
+        head, marks = frame, 8
+        if inner is not UNSET:
+            head = frame[: -1 - len(params)] if frame.endswith(params, 0, -1) else frame.replace(params, b"", 1)
+            marks = 10
+        # It adds at least two quotation marks to those that the members read account for.
+        if head.count(b'"') != marks + (4 if id.__class__ is str else 2):
+            _look_closely(frame, envelope)
+    return Request(id, method, params)
 
 
 def _look_closely(frame: bytes, envelope: _Envelope) -> None:
@@ -216,9 +221,11 @@ def _response(frame: bytes, envelope: _Envelope) -> Response:
     result, error = envelope.result, envelope.error
     if error is UNSET and result is not UNSET:
         inner = bytes(result)
-        head = frame[: -1 - len(inner)] if frame.endswith(inner, 0, -1) else frame.replace(inner, b"", 1)
-        if head.count(b'"') != (10 if id.__class__ is str else 8) and repeats_key(frame):
-            raise _refuse(frame, INVALID_REQUEST, "a key of the envelope is given twice")
+        left = len(frame) - len(inner) - _RESULT_SIZE
+        if id.__class__ is not int or not (0 < left < 19 and _TENS[left - 1] <= id < _TENS[left]):  # type: ignore[operator]
+            head = frame[: -1 - len(inner)] if frame.endswith(inner, 0, -1) else frame.replace(inner, b"", 1)
+            if head.count(b'"') != (10 if id.__class__ is str else 8) and repeats_key(frame):
+                raise _refuse(frame, INVALID_REQUEST, "a key of the envelope is given twice")
         if id is None:
             raise _refuse(frame, INVALID_REQUEST, "an answer with a result must have the id of its request")
         return Response(id, result)

@@ -61,7 +61,7 @@ class Route(Struct, frozen=True):
     """One method, ready to be served."""
 
     row: Method
-    decode: Callable[[Raw], Any]
+    decode: Callable[[bytes | Raw], Any]
     handler: Handler
     early: bool = False
     """Whether a session may ask it before `initialize`."""
@@ -76,6 +76,7 @@ _SPARE = {
     (False, True): (len('{"name":"","_meta":}'), len('{"name": "", "_meta": }')),
     (True, True): (len('{"name":"","arguments":,"_meta":}'), len('{"name": "", "arguments": , "_meta": }')),
 }
+_COMPACT, _COMPACT_WITH_META = _SPARE[True, False][0], _SPARE[True, True][0]
 _decode_params = msgspec.json.Decoder(Params).decode
 _decode_meta = msgspec.json.Decoder(RequestMeta).decode
 _NOT_OURS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
@@ -150,10 +151,13 @@ class Engine:
                 session.opening = opening = asyncio.Event()
             if type(params) is CallToolParams:  # quicker than isinstance, which asks a Struct's metaclass
                 arguments = params.arguments
-                size = len(bytes(request.params)) - len(params.name) - len(meta)
+                size = len(request.params) - len(params.name) - len(meta)
                 if arguments is not UNSET:
                     size -= len(bytes(arguments))
-                if size not in _SPARE[arguments is not UNSET, params.meta is not UNSET]:
+                usual = _COMPACT if params.meta is UNSET else _COMPACT_WITH_META  # most clients'; the others below
+                if (size != usual or arguments is UNSET) and (
+                    size not in _SPARE[arguments is not UNSET, params.meta is not UNSET]
+                ):
                     check_members(request.params, "params")
             else:
                 check_members(request.params, "params")

@@ -215,7 +215,7 @@ class Connection:
         task, serve = asyncio.current_task(), self._serve
         assert task is not None
         assert serve is not None
-        ready, running = self._ready, self._running
+        ready, running, channel = self._ready, self._running, self._channel
         waited = False
         while ready and not waited and not task.cancelling():
             request = ready.popleft()
@@ -240,11 +240,11 @@ class Connection:
             if running.get(id) is not task:
                 break  # cancelled: nothing is sent for it (STDIO-4), and `_released` frees its slot
             del running[id]
-            if len(frame) > self._channel.longest:
+            if len(frame) > channel.longest:
                 text = f"the answer would take {len(frame)} bytes, more than one message may have (limit `line`)"
                 frame = refusal(INTERNAL_ERROR, text, id)
-            self._channel.write(frame)
-            if self._channel.full:  # the slot is kept until the peer has read, which bounds what waits to be sent
+            channel.write(frame)
+            if channel.full:  # the slot is kept until the peer has read, which bounds what waits to be sent
                 waited = waited or self._hand_over(1)
                 await self._hold_slot(task)
             elif self._queue:

@@ -17,6 +17,8 @@ from ..protocol.limits import Limits
 CHUNK = 65536
 MANY_LINES = 1024
 """More lines than any real messages would make of one CHUNK."""
+BURST = 32
+"""So many frames are sent together at most: the peer reads them while the next ones are made."""
 
 
 def can_poll(fd: int) -> bool:
@@ -188,6 +190,9 @@ class LineOutput:
         if self._scheduled:
             if self._size >= self._high:
                 self._overfull()
+            elif len(self._frames) == BURST and not self._watched:
+                self._flush()
+                self._scheduled = True  # the one that was scheduled is still to come
         elif self._source is not None and self._source.batch == 1:
             self._flush()  # a peer that waits for each answer: no reason to wait for more
         else:
@@ -205,6 +210,9 @@ class LineOutput:
         data = self._rest
         if data is None:
             frames = self._frames
+            if not frames:
+                self._scheduled = False
+                return
             data = frames[0] + b"\n" if len(frames) == 1 else b"\n".join(frames) + b"\n"
             frames.clear()
             if not self._polled:

@@ -13,7 +13,7 @@ help: ## list the verbs
 
 setup: $(STAMP) ## install the project and its checks into .venv (quick when nothing changed)
 
-demo: setup ## watch a server and a client do the planner walk, in memory and over stdio, in both eras
+demo: setup ## watch a server and a client do the planner walk in memory, over stdio and over HTTP, in both eras
 	@$(PY) demo/walk.py
 
 test: setup ## run the tests (those against other implementations: make interop)
@@ -35,8 +35,8 @@ bench-check: peers ## the same, failing on a missed budget
 interop: peers ## run the tests against other implementations
 	$(PY) -m pytest tests/interop -q
 
-conformance: ## the official conformance suite (arrives with the HTTP transport)
-	@echo "conformance: the suite needs the HTTP transport, which is not built yet; nothing was run."
+conformance: setup ## run the official conformance suite, judged strictly (needs the npm registry the first time)
+	$(PY) -m tests.conformance.run
 
 fuzz: ## fuzz the parsers with coverage guidance (not built yet)
 	@echo "fuzz: not built yet; nothing was run. The property tests of the parsers are part of 'make test'."

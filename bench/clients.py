@@ -84,7 +84,7 @@ def stdio_clients(effort: Effort) -> list[Measure]:
     for era in load.ERAS:
         workers = {name: [*command, era, *targets.server("ours")] for name, command in commands.items()}
         rows = {in_flight: client_name(era, in_flight) for in_flight in HOW}
-        measures += _side_by_side("client", era, workers, rows, effort)
+        measures += side_by_side("client", era, workers, rows, effort)
     return measures
 
 
@@ -94,13 +94,14 @@ def in_memory(effort: Effort) -> list[Measure]:
     for era in load.ERAS:
         workers = {name: [*targets.client(name), era] for name in IN_MEMORY}
         rows = {in_flight: in_memory_name(era, in_flight) for in_flight in HOW}
-        measures += _side_by_side("inmemory", era, workers, rows, effort)
+        measures += side_by_side("inmemory", era, workers, rows, effort)
     return measures
 
 
-def _side_by_side(
+def side_by_side(
     part: str, era: str, commands: dict[str, list[str]], rows: dict[int, str], effort: Effort
 ) -> list[Measure]:
+    """One measure for each number of calls in flight, under the row's name, with a subject for each worker."""
     measures: list[Measure] = []
     with ExitStack() as stack:
         workers = {name: stack.enter_context(Worker(command, era)) for name, command in commands.items()}

@@ -74,12 +74,7 @@ class Driver:
 
     def memory(self) -> tuple[float, float] | None:
         """Resident memory now and at its peak, in MB; None where the system has no /proc."""
-        try:
-            with open(f"/proc/{self._child.pid}/status") as status:
-                fields = dict(line.split(":", 1) for line in status)
-        except FileNotFoundError:
-            return None
-        return int(fields["VmRSS"].split()[0]) / 1024, int(fields["VmHWM"].split()[0]) / 1024
+        return resident(self._child.pid)
 
     @contextlib.contextmanager
     def _deadline(self) -> Generator[None, None, None]:
@@ -123,6 +118,16 @@ class Echo:
         if answers != b"".join(messages):
             raise load.WrongAnswer("the echo changed what it was sent")
         return took
+
+
+def resident(pid: int) -> tuple[float, float] | None:
+    """Resident memory of a process now and at its peak, in MB; None where the system has no /proc."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            fields = dict(line.split(":", 1) for line in status)
+    except FileNotFoundError:
+        return None
+    return int(fields["VmRSS"].split()[0]) / 1024, int(fields["VmHWM"].split()[0]) / 1024
 
 
 def exchange(write_to: int, read_from: int, messages: list[bytes], in_flight: int) -> tuple[float, bytes]:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -10,9 +11,14 @@ from importlib import metadata
 
 from bench import peers
 
-OUR_PACKAGES = ("msgspec", "uvloop")
-PYTHON_PEERS = ("mcp", "fastmcp", "pydantic", "anyio")
-NPM_PEERS = ("@modelcontextprotocol/server", "@modelcontextprotocol/client", "zod")
+OUR_PACKAGES = ("msgspec", "uvloop", "uvicorn", "httptools", "aiohttp", "starlette")
+PYTHON_PEERS = ("mcp", "fastmcp", "pydantic", "anyio", "uvicorn", "starlette")
+NPM_PEERS = (
+    "@modelcontextprotocol/server",
+    "@modelcontextprotocol/node",
+    "@modelcontextprotocol/client",
+    "zod",
+)
 ASK_VERSIONS = (
     "import json, sys; from importlib.metadata import version; print(json.dumps({n: version(n) for n in sys.argv[1:]}))"
 )
@@ -30,6 +36,7 @@ def gather() -> dict[str, object]:
         "load before the run": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "python": sys.version.split()[0],
         **{name: metadata.version(name) for name in OUR_PACKAGES if _installed(name)},
+        "wrk": _wrk_version(),
         "peers": {**json.loads(asked.stdout), "node": node.stdout.strip(), **npm},
     }
 
@@ -39,7 +46,11 @@ def commit() -> str:
     head = _git("rev-parse", "HEAD")
     if not head:
         return "none"
-    return f"{head} with uncommitted changes" if _git("status", "--porcelain", "--", "src", "bench/*.py") else head
+    return (
+        f"{head} with uncommitted changes"
+        if _git("status", "--porcelain", "--", "src", "bench/*.py", "bench/peers")
+        else head
+    )
 
 
 def _git(*arguments: str) -> str:
@@ -57,6 +68,14 @@ def _installed(name: str) -> bool:
 
 def _npm_version(name: str) -> str:
     return json.loads((peers.NODE / "node_modules" / name / "package.json").read_text())["version"]
+
+
+def _wrk_version() -> str | None:
+    """What wrk calls itself; None where it is absent."""
+    if (path := shutil.which("wrk")) is None:
+        return None
+    said = subprocess.run([path, "-v"], capture_output=True, text=True, check=False)
+    return said.stdout.split()[1]
 
 
 def _processor() -> str:

@@ -60,6 +60,22 @@ def calls(era: str, tool: str, first: int, count: int) -> list[bytes]:
     return [b"".join((start, number, middle, number, end)) for number in numbers]
 
 
+def http_headers(era: str, tool: str, session: str | None) -> dict[str, str]:
+    """The headers of a call of `tool` over HTTP; legacy ones belong to a session, but for the one that opens it."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if era == "modern":
+        return headers | {"MCP-Protocol-Version": ERAS[era], "Mcp-Method": "tools/call", "Mcp-Name": tool}
+    return headers | ({"MCP-Protocol-Version": ERAS[era], "Mcp-Session-Id": session} if session else {})
+
+
+def line_of(body: bytes, media_type: str) -> bytes:
+    """The answer in the body of an HTTP response, which is the only or the last event of a stream, as a line."""
+    if media_type == "text/event-stream":
+        data = [line[5:].strip() for line in body.splitlines() if line.startswith(b"data:")]
+        body = data[-1] if data else b""
+    return body.rstrip() + b"\n"
+
+
 def check(answers: bytes, first: int, count: int) -> None:
     """Every call was answered once, without error, with its own sum as text and as structured content.
 

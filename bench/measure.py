@@ -3,10 +3,15 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 OURS = "ours"
 FIRST_BATCH = 64
 MOST_CALLS = 100_000
+
+
+class Skipped(Exception):
+    """A part cannot be measured on this machine; the text says why."""
 
 
 @dataclass
@@ -51,6 +56,8 @@ QUICK = Effort(rounds=2, seconds=0.08)
 
 Timer = Callable[[int], float]
 """Makes so many calls, returns the seconds they took, raises when an answer was wrong."""
+Rate = Callable[[], float]
+"""Makes some calls, returns how many a second, raises when an answer was wrong."""
 
 
 def calibrate(timer: Timer, seconds: float) -> int:
@@ -64,8 +71,18 @@ def calibrate(timer: Timer, seconds: float) -> int:
 def take_turns(measure: Measure, timers: dict[str, Timer], effort: Effort) -> None:
     """Fill a measure with calls/s. The subjects take turns, each round from another start, so that noise hits all."""
     counts = {subject: calibrate(timer, effort.seconds) for subject, timer in timers.items()}
-    order = list(timers)
-    for _ in range(effort.rounds):
+    rates: dict[str, Rate] = {subject: partial(_rate, timer, counts[subject]) for subject, timer in timers.items()}
+    take_rounds(measure, rates, effort.rounds)
+
+
+def take_rounds(measure: Measure, rates: dict[str, Rate], rounds: int) -> None:
+    """Fill a measure with one sample of each subject a round, each round from another start."""
+    order = list(rates)
+    for _ in range(rounds):
         for subject in order:
-            measure.add(subject, counts[subject] / timers[subject](counts[subject]))
+            measure.add(subject, rates[subject]())
         order.append(order.pop(0))
+
+
+def _rate(timer: Timer, count: int) -> float:
+    return count / timer(count)

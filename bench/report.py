@@ -14,6 +14,7 @@ SUBJECTS = {
     "fastmcp": "FastMCP",
     "typescript": "TypeScript",
     "echo": "bare echo",
+    "bare": "bare uvicorn",
 }
 PARTS = {
     "stdio": "stdio servers (calls/s)",
@@ -21,15 +22,21 @@ PARTS = {
     "memory": "memory of those servers (MB)",
     "inmemory": "in memory (calls/s)",
     "client": "stdio clients (calls/s)",
+    "http": "HTTP servers (calls/s)",
+    "idle": "idle sessions of those servers (KiB a session)",
+    "httpclient": "HTTP clients (calls/s)",
     "startup": "start-up (ms)",
     "import": "imports (ms; modules)",
 }
 NOTE = """\
 Each cell is the median of the rounds. `x official` is the median of the rounds' ratios of jackfield to the official
 Python SDK, and so on; for times, memory and modules less than 1 is better. The subjects of a row took turns in one run.
-Every answer to a timed call was checked after the clock had stopped. The bare echo writes back what it reads: its row
-with 64 in flight is the most that the load generator itself can drive. Where the processes are not pinned to cores, a
-sequential figure depends on where the system happens to run them. All samples are in results.json."""
+Every answer to a timed call was checked after the clock had stopped; under wrk, which is slowed down by looking, every
+answer of a first run, then one before and one after each timed run, whose answers must be as large and no errors. The
+bare echo writes back what it reads: its row with 64 in flight is the most that the load generator itself can drive; the
+bare uvicorn answers `{}` to everything. Where the processes are not pinned to cores, a sequential figure depends on
+where the system happens to run them. A budget that cannot be measured on a machine is neither held nor missed, and the
+table says why. All samples are in results.json."""
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -69,14 +76,17 @@ def measures_table(measures: Sequence[Measure]) -> str:
 
 
 def verdicts_table(verdicts: Iterable[Verdict]) -> str:
-    """Each budget with its number, the range over the rounds, and pass or FAIL."""
+    """Each budget with its number, the range over the rounds, and pass, FAIL or skipped."""
     rows = [["budget", "wanted", "found", "rounds", ""]]
     for verdict in verdicts:
         budget = verdict.budget
         wanted = f"{'>=' if budget.least else '<='} {number(budget.bar)} {verdict.unit}".strip()
-        found = "not measured" if verdict.found is None else number(verdict.found)
+        found = number(verdict.found)
+        if verdict.found is None:
+            found = f"not measured: {verdict.skipped}" if verdict.skipped else "not measured"
+        state = "pass" if verdict.holds else "FAIL" if verdict.missed else "skipped"
         spread = f"{number(verdict.spread[0])}..{number(verdict.spread[1])}" if verdict.spread else "-"
-        rows.append([f"{budget.part}: {budget.measure}", wanted, found, spread, "pass" if verdict.holds else "FAIL"])
+        rows.append([f"{budget.part}: {budget.measure}", wanted, found, spread, state])
     return table(rows)
 
 
@@ -86,8 +96,10 @@ def body(measures: Sequence[Measure], verdicts: Sequence[Verdict]) -> str:
     for part, title in PARTS.items():
         if rows := [measure for measure in measures if measure.part == part]:
             blocks += [f"## {title}", measures_table(rows)]
-    missed = sum(not verdict.holds for verdict in verdicts)
-    blocks += ["## Budgets", verdicts_table(verdicts), f"{len(verdicts) - missed} of {len(verdicts)} budgets hold."]
+    held = sum(verdict.holds for verdict in verdicts)
+    skipped = sum(not verdict.holds and not verdict.missed for verdict in verdicts)
+    said = f"{held} of {len(verdicts)} budgets hold" + (f"; {skipped} could not be measured here." if skipped else ".")
+    blocks += ["## Budgets", verdicts_table(verdicts), said]
     return "\n\n".join(blocks)
 
 
@@ -107,7 +119,7 @@ def page(measures: Sequence[Measure], verdicts: Sequence[Verdict], facts: dict[s
     return "\n\n".join([*head, body(measures, verdicts)]) + "\n"
 
 
-def raw(measures: Sequence[Measure], facts: dict[str, object]) -> str:
-    """The whole of results.json: the facts and every sample, one measure a line."""
+def raw(measures: Sequence[Measure], facts: dict[str, object], skipped: dict[str, str]) -> str:
+    """The whole of results.json: the facts, the parts left out, and every sample, one measure a line."""
     rows = ",\n".join(json.dumps(asdict(measure)) for measure in measures)
-    return f'{{"facts": {json.dumps(facts)},\n"measures": [\n{rows}\n]}}\n'
+    return f'{{"facts": {json.dumps(facts)},\n"skipped": {json.dumps(skipped)},\n"measures": [\n{rows}\n]}}\n'

@@ -18,6 +18,21 @@ def server(name: str) -> list[str]:
     return [peers.python(), peers.script(f"server_{name}.py")]
 
 
+def http_server(name: str) -> list[str]:
+    """The command line of the same server over HTTP, but for the port, which it takes as its last argument."""
+    return [*server(name), "http"]
+
+
+def mounted() -> list[str]:
+    """The command line of our server as a part of a Starlette application, but for the port."""
+    return [*server("ours"), "mounted"]
+
+
+def bare() -> list[str]:
+    """The command line of an application that answers `{}` on the HTTP server that we use, but for the port."""
+    return [sys.executable, peers.script("bare.py")]
+
+
 def client(name: str) -> list[str]:
     """The command line of a toolkit's client under test, without its own arguments."""
     if name == "ours":

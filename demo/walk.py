@@ -1,13 +1,16 @@
-"""The planner walk: a client plans a day with a server, in memory and over stdio, in both eras of the protocol."""
+"""The planner walk: a client plans a day with a server, in memory, over stdio and over HTTP, in both eras."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 from jackfield import Client, Stdio
@@ -102,15 +105,42 @@ async def walk(title: str, target: Any, mode: str) -> tuple[str, str, int, float
         return title, client.revision, steps.steps, time.perf_counter() - begin
 
 
+@contextlib.asynccontextmanager
+async def over_http(environment: dict[str, str]) -> AsyncIterator[str]:
+    """The URL of a planner that serves over HTTP in a process of its own, on a free port."""
+    command = [sys.executable, "-m", "jackfield", "run", "planner", "--http", "127.0.0.1:0"]
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        said = ""
+        while not (found := re.search(r"http://\S+", said)):
+            line = (await process.stderr.readline()).decode()
+            if not line:
+                raise Failure(f"the server over HTTP did not start: {said}")
+            said += line
+        yield found[0]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.communicate()
+
+
 async def main() -> int:
     rows: list[tuple[str, str, int, float]] = []
-    for place in ("in memory", "over stdio"):
+    for place in ("in memory", "over stdio", "over HTTP"):
         for era in ("modern", "legacy"):
             with tempfile.TemporaryDirectory() as store:
                 os.environ["PLAN_STORE"] = store
                 environment = {"PLAN_STORE": store}
-                started = Stdio(sys.executable, "-m", "jackfield", "run", "planner", env=environment)
-                rows.append(await walk(f"{place}, {era} era", server if place == "in memory" else started, era))
+                title = f"{place}, {era} era"
+                if place == "over HTTP":
+                    async with over_http(environment) as url:
+                        rows.append(await walk(title, url, era))
+                else:
+                    started = Stdio(sys.executable, "-m", "jackfield", "run", "planner", env=environment)
+                    rows.append(await walk(title, server if place == "in memory" else started, era))
     print("\nThe same walk came out of every way to make it:")
     for title, revision, steps, seconds in rows:
         print(f"  {title:26} {revision}  {steps} steps in {seconds * 1000:6.1f} ms")

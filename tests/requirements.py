@@ -15,7 +15,9 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent
 TABLE = TESTS / "requirements.toml"
 
-FAMILIES = "BASE|RES|ERR|META|STATE|CAP|JS|IMPL|DISC|ERA|LIFE|STDIO|TOOL|RSC|PRM|CMP|PAG|CCH|LOG|PRG|CAN"
+FAMILIES = (
+    "BASE|RES|ERR|META|STATE|CAP|JS|IMPL|DISC|ERA|LIFE|STDIO|TOOL|RSC|PRM|CMP|PAG|CCH|LOG|PRG|CAN|HTTP|HDR|ENC|XH|FT|LH"
+)
 ID = re.compile(rf"\b(?:{FAMILIES})-[A-Z]?\d+\b")
 OPEN = re.compile(r"^open = \[\n.*?^\]\n", re.MULTILINE | re.DOTALL)
 

@@ -87,7 +87,36 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def run_block(block: Block, page: Path, names: dict[str, Any]) -> str:
+URL = "http://127.0.0.1:8000/mcp"
+"""Where pages say that their server is; in the tests it is at a free port."""
+
+
+@contextlib.contextmanager
+def served(page: Path, folder: Path) -> Iterator[str]:
+    """The URL of the first server that a page saves to a file, where the page calls one over HTTP."""
+    text = page.read_text("utf-8")
+    if URL not in text:
+        yield URL
+        return
+    file = next(block.file for block in blocks_of(text) if block.file)
+    command = [sys.executable, "-m", "jackfield", "run", file, "--http", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            found = None
+            said = ""
+            while found is None:
+                line = process.stderr.readline()
+                assert line, said
+                said += line
+                found = re.search(r"http://\S+", line)
+            yield found[0]
+        finally:
+            process.terminate()
+            process.communicate(timeout=10)
+
+
+def run_block(block: Block, page: Path, names: dict[str, Any], url: str) -> str:
     """Run one python block as a reader would, and return what it prints."""
     file = block.file
     if file and file.startswith("test_"):
@@ -100,7 +129,8 @@ def run_block(block: Block, page: Path, names: dict[str, Any]) -> str:
         if file:
             importlib.import_module(file.removesuffix(".py"))
         else:
-            exec(compile("\n" * (block.line - 1) + block.text, page, "exec"), names)
+            text = block.text.replace(URL, url)
+            exec(compile("\n" * (block.line - 1) + text, page, "exec"), names)
     return printed.getvalue()
 
 
@@ -108,6 +138,11 @@ def run_block(block: Block, page: Path, names: dict[str, Any]) -> str:
 def test_examples_run_and_print_what_they_show(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each python block runs, in order and in one namespace; the text block below it is all that it prints."""
     save_files(page, folder)
+    with served(page, folder) as url:
+        run_page(page, url, monkeypatch)
+
+
+def run_page(page: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     printed: str | None = None
@@ -121,7 +156,7 @@ def test_examples_run_and_print_what_they_show(page: Path, folder: Path, monkeyp
             continue
         assert not printed, f"{page.name}:{line} prints what the page does not show:\n{printed}"
         if block.language == "python":
-            line, printed = block.line, run_block(block, page, vars(module))
+            line, printed = block.line, run_block(block, page, vars(module), url)
 
 
 @each_page
@@ -190,7 +225,11 @@ def as_shown(value: float) -> str:
 def test_the_limits_are_those_of_the_code() -> None:
     """The table of limits has each field of Limits, in order, with its default."""
     told = [[row[0].strip("`"), row[1]] for row in rows_below("Limits", "server.md")]
-    assert told == [[field.name, as_shown(field.default)] for field in fields(Limits)]
+    counts = ("running", "asking", "queued", "requests", "sessions")
+    shown = {
+        field.name: str(field.default) if field.name in counts else as_shown(field.default) for field in fields(Limits)
+    }
+    assert told == [[name, value] for name, value in shown.items()]
 
 
 # ---- the tables of protocol.md

@@ -36,7 +36,7 @@ def test_ids_are_read_from_docstrings_of_tests_alone(tmp_path: Path) -> None:
         "# BASE-2\n"
         'def helper():\n    """BASE-3."""\n'
         'def test_a():\n    """Says so (BASE-4, ERA-V1)."""\n'
-        'class TestB:\n    async def test_b(self):\n        """Says so (BASE-4; F12; HDR-3)."""\n',
+        'class TestB:\n    async def test_b(self):\n        """Says so (BASE-4; F12; XYZ-3)."""\n',
         "utf-8",
     )
     (tmp_path / "helper.py").write_text('def test_c():\n    """BASE-5."""\n', "utf-8")

@@ -71,3 +71,53 @@ async def test_a_call_over_stdio_takes_at_most_twelve_steps(era: str) -> None:
     os.close(out_read)
     assert json.loads(got)["result"]["content"][0]["text"] == "42"
     assert 5 < len(steps) <= 12, "\n".join(steps)
+
+
+async def test_a_modern_call_over_http_takes_at_most_twelve_steps() -> None:
+    """From the ASGI call to the answer handed over an async tool on two ints costs at most 12 frames of ours."""
+    server = Server("steps")
+
+    @server.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    body = call(40, META).strip()
+    headers = {
+        "host": "127.0.0.1:8000",
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "add",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/mcp",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    steps: list[str] = []
+    sent: list[dict[str, object]] = []
+
+    def count(frame, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
+            steps.append(frame.f_code.co_qualname)
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    app = server.http_app()
+    async with app.lifespan(app):
+        await app(scope, receive, send)
+        sent.clear()
+        sys.setprofile(count)
+        try:
+            await app(scope, receive, send)
+        finally:
+            sys.setprofile(None)
+    assert json.loads(sent[1]["body"])["result"]["content"][0]["text"] == "42"
+    assert 5 < len(steps) <= 12, "\n".join(steps)

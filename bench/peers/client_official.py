@@ -1,4 +1,4 @@
-"""Lists and calls a stdio server with the official Python client: `client_official.py ERA TOOL ARGUMENTS COMMAND...`.
+"""Lists and calls a server with the official Python client: `client_official.py ERA TOOL ARGUMENTS URL | COMMAND...`.
 
 ERA is modern, legacy or auto, ARGUMENTS is JSON; prints one JSON object: revision, server, tools, result.
 """
@@ -21,7 +21,8 @@ def plain(model: Any) -> Any:
 
 async def main(era: str, name: str, arguments: str, command: list[str]) -> None:
     """Connect, list, call and print."""
-    target = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+    over_stdio = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+    target = command[0] if "://" in command[0] else over_stdio
     async with Client(target, mode=MODES[era]) as client:
         tools = await client.list_tools()
         result = await client.call_tool(name, json.loads(arguments))

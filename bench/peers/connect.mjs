@@ -1,11 +1,14 @@
-// A client of the TypeScript SDK v2 on a stdio server, in the era asked for.
-import { Client } from '@modelcontextprotocol/client';
+// A client of the TypeScript SDK v2 on the server at a URL or behind a command line, in the era asked for.
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 const MODES = { modern: { pin: '2026-07-28' }, legacy: 'legacy', auto: 'auto' };
 
-export async function connect(era, [command, ...args]) {
+export async function connect(era, [target, ...args]) {
   const client = new Client({ name: 'peer', version: '1.0.0' }, { versionNegotiation: { mode: MODES[era] } });
-  await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+  const transport = target.includes('://')
+    ? new StreamableHTTPClientTransport(new URL(target))
+    : new StdioClientTransport({ command: target, args, env: process.env });
+  await client.connect(transport);
   return client;
 }

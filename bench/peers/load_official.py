@@ -1,4 +1,4 @@
-"""The official Python client under test: `load_official.py ERA [COMMAND...]`, in memory when no command is given."""
+"""The official Python client under test: `load_official.py ERA [URL | COMMAND...]`, in memory when neither is given."""
 
 import asyncio
 import os
@@ -19,7 +19,11 @@ def answer(result: Any) -> Any:
 
 async def main(era: str, command: list[str]) -> None:
     """Connect and work."""
-    target = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ)) if command else server
+    target: Any = server
+    if command and "://" in command[0]:
+        target = command[0]
+    elif command:
+        target = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
     async with Client(target, mode=MODES[era]) as client:
         await work(client.protocol_version, lambda a, b: client.call_tool("add", {"a": a, "b": b}), answer)
 

@@ -1,4 +1,4 @@
-"""Our client under test: `load_ours.py ERA [COMMAND...]`, in memory when no command is given."""
+"""Our client under test: `load_ours.py ERA [URL | COMMAND...]`, in memory when neither is given."""
 
 import asyncio
 import os
@@ -18,7 +18,9 @@ def answer(result: Any) -> Any:
 
 async def main(era: str, command: list[str]) -> None:
     """Connect and work."""
-    target = Stdio(*command, env=dict(os.environ)) if command else server
+    target: Any = server
+    if command:
+        target = command[0] if "://" in command[0] else Stdio(*command, env=dict(os.environ))
     async with Client(target, mode=era) as client:
         await work(client.revision, lambda a, b: client.call_tool("add", {"a": a, "b": b}), answer)
 

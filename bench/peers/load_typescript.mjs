@@ -1,4 +1,4 @@
-// The TypeScript client under test: load_typescript.mjs ERA COMMAND...; the protocol of its input and output is worker.py's.
+// The TypeScript client under test: load_typescript.mjs ERA URL | COMMAND...; the protocol of its input and output is worker.py's.
 import { createInterface } from 'node:readline';
 import { connect } from './connect.mjs';
 

@@ -1,4 +1,6 @@
-"""The benchmark's server on FastMCP."""
+"""The benchmark's server on FastMCP: over stdio, or with `http PORT` over HTTP."""
+
+import sys
 
 from fastmcp import FastMCP
 
@@ -18,4 +20,8 @@ def add_sync(a: int, b: int) -> int:
 
 
 if __name__ == "__main__":
-    server.run(show_banner=False, log_level="ERROR")
+    if sys.argv[1:2] == ["http"]:
+        port = int(sys.argv[2])
+        server.run(transport="http", host="127.0.0.1", port=port, show_banner=False, log_level="ERROR")
+    else:
+        server.run(show_banner=False, log_level="ERROR")

@@ -1,4 +1,6 @@
-"""The benchmark's server on the official Python SDK."""
+"""The benchmark's server on the official Python SDK: over stdio, or with `http PORT` over HTTP."""
+
+import sys
 
 from mcp.server import MCPServer
 
@@ -18,4 +20,7 @@ def add_sync(a: int, b: int) -> int:
 
 
 if __name__ == "__main__":
-    server.run(transport="stdio")
+    if sys.argv[1:2] == ["http"]:
+        server.run(transport="streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
+    else:
+        server.run(transport="stdio")

@@ -1,7 +1,8 @@
-// The benchmark's server on the TypeScript SDK v2.
+// The benchmark's server on the TypeScript SDK v2: server_typescript.mjs over stdio, server_typescript.mjs http PORT over HTTP.
 import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import * as z from 'zod';
+import { serveHttp } from './serve_http.mjs';
 
 function make() {
   const server = new McpServer({ name: 'bench', version: '1.0.0' });
@@ -17,4 +18,5 @@ function make() {
   return server;
 }
 
-await serveStdio(make);
+if (process.argv[2] === 'http') serveHttp(make, Number(process.argv[3]));
+else await serveStdio(make);

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .client.client import Client as Client
     from .protocol.errors import CallError as CallError
     from .protocol.errors import ConnectionClosed as ConnectionClosed
+    from .protocol.errors import HttpError as HttpError
     from .protocol.errors import InvalidResult as InvalidResult
     from .protocol.errors import JackfieldError as JackfieldError
     from .protocol.errors import LimitExceeded as LimitExceeded
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .protocol.errors import RegistrationError as RegistrationError
     from .protocol.errors import RequestTimeout as RequestTimeout
     from .protocol.errors import ResourceNotFound as ResourceNotFound
+    from .protocol.errors import SessionExpired as SessionExpired
     from .protocol.errors import ToolError as ToolError
     from .protocol.limits import Limits as Limits
     from .protocol.types import Annotations as Annotations
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from .server.context import Context as Context
     from .server.prompts import Message as Message
     from .server.server import Server as Server
+    from .server.typeschema import Header as Header
+    from .transport.http.target import Http as Http
     from .transport.process import Stdio as Stdio
 
 _NAMES = {
@@ -62,6 +66,9 @@ _NAMES = {
     "Context": "server.context",
     "File": "server.content",
     "GetPromptResult": "protocol.types",
+    "Header": "server.typeschema",
+    "Http": "transport.http.target",
+    "HttpError": "protocol.errors",
     "Icon": "protocol.types",
     "Image": "server.content",
     "ImageContent": "protocol.types",
@@ -83,6 +90,7 @@ _NAMES = {
     "ResourceLink": "protocol.types",
     "ResourceNotFound": "protocol.errors",
     "ResourceTemplateReference": "protocol.types",
+    "SessionExpired": "protocol.errors",
     "Server": "server.server",
     "Stdio": "transport.process",
     "TextContent": "protocol.types",
@@ -105,6 +113,9 @@ __all__ = [
     "Context",
     "File",
     "GetPromptResult",
+    "Header",
+    "Http",
+    "HttpError",
     "Icon",
     "Image",
     "ImageContent",
@@ -126,6 +137,7 @@ __all__ = [
     "ResourceLink",
     "ResourceNotFound",
     "ResourceTemplateReference",
+    "SessionExpired",
     "Server",
     "Stdio",
     "TextContent",

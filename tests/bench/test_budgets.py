@@ -40,6 +40,16 @@ def test_a_budget_that_was_not_measured_fails(measures: list[Measure]) -> None:
     (verdict,) = judge(measures, [RATIO])
     assert verdict.found is None
     assert not verdict.holds
+    assert verdict.missed
+
+
+def test_a_budget_of_a_part_that_was_skipped_is_neither_held_nor_missed() -> None:
+    """Where a part cannot be measured its budgets say why; those of other parts are judged as ever."""
+    ours, other = judge([], [RATIO, VALUE], {"stdio": "no tool"})
+    assert not ours.holds
+    assert not ours.missed
+    assert ours.skipped == "no tool"
+    assert other.missed
 
 
 def test_every_budget_belongs_to_a_part_that_can_be_run() -> None:

@@ -56,3 +56,29 @@ def test_a_wrong_answer_voids_the_sample(wrong: bytes) -> None:
     """A missing, doubled, failed or wrong answer raises: a fast wrong server has no figure."""
     with pytest.raises(load.WrongAnswer):
         load.check(wrong, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [
+        (b'{"id": 5}', "application/json"),
+        (b'event: message\r\ndata: {"id": 5}\r\n\r\n', "text/event-stream"),
+        (b': hello\n\ndata: {"method": "m"}\n\ndata:{"id": 5}\n\n', "text/event-stream"),
+    ],
+    ids=["json", "one event", "the last of several"],
+)
+def test_the_answer_over_http_becomes_a_line(body: bytes, media_type: str) -> None:
+    """An answer in a JSON body or at the end of a stream is checked like one over stdio."""
+    assert load.line_of(body, media_type) == b'{"id": 5}\n'
+
+
+def test_the_headers_over_http_are_those_of_the_era() -> None:
+    """A modern call mirrors its method and its tool; a legacy one names its session, unless it opens one."""
+    modern = load.http_headers("modern", "add", None)
+    assert (modern["MCP-Protocol-Version"], modern["Mcp-Method"], modern["Mcp-Name"]) == (
+        load.ERAS["modern"],
+        "tools/call",
+        "add",
+    )
+    assert load.http_headers("legacy", "add", "s1")["Mcp-Session-Id"] == "s1"
+    assert "MCP-Protocol-Version" not in load.http_headers("legacy", "", None)

@@ -38,12 +38,14 @@ def test_verdicts_table_says_pass_fail_and_not_measured() -> None:
         Verdict(ratio, 41.0, (39.0, 44.0), "x official", True),
         Verdict(value, 300.0, (290.0, 310.0), "ms", False),
         Verdict(value, None, None, "", False),
+        Verdict(ratio, None, None, "x official", False, "no tool"),
     ]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in report.verdicts_table(verdicts).splitlines()]
     assert rows[2:] == [
         ["stdio: m", ">= 40 x official", "41", "39..44", "pass"],
         ["startup: s", "<= 250 ms", "300", "290..310", "FAIL"],
         ["startup: s", "<= 250", "not measured", "-", "FAIL"],
+        ["stdio: m", ">= 40 x official", "not measured: no tool", "-", "skipped"],
     ]
 
 
@@ -56,10 +58,18 @@ def test_page_lists_the_facts_and_counts_the_budgets() -> None:
     assert text.endswith("1 of 1 budgets hold.\n")
 
 
+def test_page_counts_what_could_not_be_measured_apart() -> None:
+    """A budget of a part that was skipped is no pass; the count says how many there are."""
+    held = Verdict(Budget("stdio", "m", 100, True), 200.0, (200.0, 200.0), "calls/s", True)
+    skipped = Verdict(Budget("http", "m", 100, True), None, None, "", False, "no tool")
+    assert report.page([], [held, skipped], {}).endswith("1 of 2 budgets hold; 1 could not be measured here.\n")
+
+
 def test_raw_results_keep_every_sample() -> None:
-    """results.json is JSON that holds the facts and all samples."""
+    """results.json is JSON that holds the facts, the parts left out and all samples."""
     measure = Measure("m", "stdio", "calls/s", {"ours": [200.25, 1.5]})
-    assert json.loads(report.raw([measure], {"commit": "abc"})) == {
+    assert json.loads(report.raw([measure], {"commit": "abc"}, {"http": "no tool"})) == {
         "facts": {"commit": "abc"},
+        "skipped": {"http": "no tool"},
         "measures": [{"name": "m", "part": "stdio", "unit": "calls/s", "samples": {"ours": [200.25, 1.5]}}],
     }

@@ -36,7 +36,7 @@ STAMP = {
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("https://example.com/mcp", "URLs come with the next release"),
+        ("ftp://example.com/mcp", "begins with http:// or https://, not ftp:"),
         ("python server.py", "a command is given as"),
         (["python", "server.py"], "a command is given as"),
         (7, "not int"),

@@ -309,7 +309,7 @@ async def test_modern_servers_requests(caplog: pytest.LogCaptureFixture) -> None
 
 def test_a_flood_of_stray_lines_does_not_fill_the_logs(caplog: pytest.LogCaptureFixture) -> None:
     """After a hundred reports lines that are no messages are only counted, which is said once (F7, O02)."""
-    incoming = Incoming(Callbacks(None, None, None), lambda kind: None)
+    incoming = Incoming(Callbacks(None, None, None), lambda kind, uri: None)
     for _ in range(1000):
         incoming.stray("noisy", b"y", FrameError(-32700, "not JSON"))
     assert incoming.strays == 1000

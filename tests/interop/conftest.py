@@ -1,8 +1,17 @@
 """What every interop test needs: the peers, which `make interop` (`python -m bench.peers`) sets up first."""
 
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+
 import pytest
 
 from bench import peers
+
+SERVING = re.compile(r"http://\S+")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -10,3 +19,32 @@ def installed_peers() -> None:
     """Fail at once, with the command to run, where the peers are not installed as pinned."""
     if not peers.ready():
         pytest.fail("the peers are not installed; run `python -m bench.peers` (or `make interop`, which does)")
+
+
+@pytest.fixture(scope="session")
+def planner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of our planner over HTTP, at the port that it announces."""
+    store = str(tmp_path_factory.mktemp("plans"))
+    env = os.environ | {"PYTHONPATH": str(peers.ROOT / "src"), "PLAN_STORE": store}
+    command = [sys.executable, "-m", "jackfield", "run", "planner", "--http", "127.0.0.1:0"]
+    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr
+        try:
+            url = announced(child.stderr)
+            drain = threading.Thread(target=child.stderr.read)  # so that it never waits to be read
+            drain.start()
+            yield url
+            assert child.poll() is None, "the planner ended"
+        finally:
+            child.terminate()
+        drain.join()
+
+
+def announced(lines: Iterable[str]) -> str:
+    """The URL that a server says it serves at."""
+    said: list[str] = []
+    for line in lines:
+        said.append(line)
+        if found := SERVING.search(line):
+            return found[0]
+    pytest.fail("the planner does not serve over HTTP: " + "".join(said))

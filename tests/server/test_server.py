@@ -83,7 +83,7 @@ class TestOptions:
 
     def test_only_known_transports_are_run(self) -> None:
         """`run` with another word for a transport is an error that lists those that there are."""
-        with pytest.raises(ValueError, match="transport 'carrier pigeon' is not served; this release has 'stdio'"):
+        with pytest.raises(ValueError, match="transport 'carrier pigeon' is not served; there are 'stdio' and 'http'"):
             Server("x").run("carrier pigeon")
 
 

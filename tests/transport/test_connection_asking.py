@@ -11,7 +11,8 @@ import pytest
 from jackfield.protocol.errors import ConnectionClosed, InvalidResult, LimitExceeded, PeerError, RequestTimeout
 from jackfield.protocol.framing import TooLong
 from jackfield.protocol.limits import Limits
-from jackfield.transport.connection import Connection, ProgressParams
+from jackfield.protocol.types import ProgressParams
+from jackfield.transport.connection import Connection
 from tests.transport.fakes import FakeChannel, answer, error, notification, settle
 
 

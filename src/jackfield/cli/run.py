@@ -1,4 +1,4 @@
-"""`jackfield run TARGET`: serve a server from a name, a file or a module on standard input and output."""
+"""`jackfield run TARGET`: serve a server from a name, a file or a module, on standard input and output or over HTTP."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from ..protocol.errors import RegistrationError
 from ..transport import stdio
+
+TOKEN = "JACKFIELD_TOKEN"
+"""The environment variable that holds the bearer token of a server over HTTP."""
 
 
 class TargetError(Exception):
@@ -28,10 +33,26 @@ def run_target(target: str) -> int:
     reach them.
     """
     descriptors = stdio.take_over()
+    return _run(target, lambda server: server.run(descriptors=descriptors))
+
+
+def run_target_http(target: str, options: dict[str, Any]) -> int:
+    """Serve `target` over HTTP until a signal asks for the end; `options` are those of `Server.run`.
+
+    A token in the environment counts wherever `options` have none, or would have one made; it is taken out, so that no
+    child of the server inherits it. Returns the exit code: 0, 2 for no target or options that cannot be, 3 where it
+    cannot be served.
+    """
+    known = os.environ.pop(TOKEN, "")
+    if known and options.get("token", True) is True:
+        options = {**options, "token": known}
+    return _run(target, lambda server: server.run("http", **options))
+
+
+def _run(target: str, serve: Callable[[Any], None]) -> int:
     try:
         server = load(target)
-        server.run(descriptors=descriptors)
-        code = 0
+        code = _serve(server, serve)
     except TargetError as fault:
         print(f"jackfield: {fault}", file=sys.stderr)
         code = 2
@@ -44,6 +65,15 @@ def run_target(target: str) -> int:
     if any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate()):
         _leave(code)
     return code
+
+
+def _serve(server: Any, serve: Callable[[Any], None]) -> int:
+    try:
+        serve(server)
+    except RegistrationError as fault:  # of the options; one of the target's own came from `load`
+        print(f"jackfield: {fault}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def _leave(code: int) -> NoReturn:

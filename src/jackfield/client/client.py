@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
@@ -12,11 +12,19 @@ import msgspec
 from msgspec import Raw
 
 from .._version import __version__
-from ..protocol.errors import CallError, ConnectionClosed, FrameError, InvalidResult, LimitExceeded, PeerError
+from ..protocol.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    InvalidResult,
+    LimitExceeded,
+    PeerError,
+    SessionExpired,
+)
 from ..protocol.limits import Limits
 from ..protocol.methods import METHODS, Method
 from ..protocol.printable import printable
 from ..protocol.types import (
+    CacheableResult,
     CallToolResult,
     ClientCapabilities,
     CompleteParams,
@@ -44,11 +52,14 @@ from ..protocol.types import (
     ServerCapabilities,
     Tool,
 )
-from ..transport.connection import Channel, Connection
+from ..transport.http.target import Http
 from ..transport.process import Stdio
-from .era import Plan, agree, wanted_by
+from .cache import Cache
+from .era import wanted_by
 from .incoming import Callbacks, Incoming, OnListChanged, OnLog, OnNotification, OnProgress
-from .link import Connectable, check, label_of
+from .keeper import Keeper
+from .link import Connectable, check
+from .mirroring import Mirroring
 from .outputs import Outputs
 from .session import CALL, Asking, Hello, Session
 from .values import as_text, encode_object
@@ -73,20 +84,20 @@ class _Call(Params):
 
 
 class Client:
-    """Calls one server: a `Stdio` description of one to start, or a `Server` object of this process.
+    """Calls one server: one at a URL, a `Stdio` description of one to start, or a `Server` object of this process.
 
     Use it as `async with Client(target) as client`, or `await client.connect()` and `await client.close()`. Any number
     of calls may be under way at once. When the connection is lost the calls under way fail with ConnectionClosed, and
     the next call connects anew.
 
     Every call may raise NotSupported (the server does not offer it; nothing was sent), PeerError (the server answered
-    with an error), RequestTimeout, ConnectionClosed or InvalidResult. Results and the items of lists keep their exact
-    bytes in `.raw`.
+    with an error), RequestTimeout, ConnectionClosed, HttpError (it answered with no message at all) or InvalidResult.
+    Results and the items of lists keep their exact bytes in `.raw`.
     """
 
     def __init__(
         self,
-        target: Stdio | Connectable,
+        target: str | Http | Stdio | Connectable,
         *,
         mode: str = "auto",
         timeout: float | None = None,
@@ -95,6 +106,7 @@ class Client:
         on_log: OnLog | None = None,
         on_list_changed: OnListChanged | None = None,
         on_notification: OnNotification | None = None,
+        cache: bool = True,
     ) -> None:
         """Describe a client; nothing is started yet.
 
@@ -105,29 +117,34 @@ class Client:
         took. Callbacks may be plain or `async`; calls of a slow `async` one wait in a bounded queue that drops the
         oldest, and of the same news (a list that changed, a resource that was updated) only one waits at a time.
 
+        With `cache` lists and resources are not asked for again while they are fresh by the server's own word (12).
         Raises RegistrationError for a target or mode that there is not.
         """
         self._target = check(target)
+        self._mode = mode
         wanted_by(mode)
         limits = limits or Limits()
         if timeout is not None:
             limits = msgspec.structs.replace(limits, request_timeout=timeout)
         self._limits = limits
         self._asking = None if timeout is None else Asking(timeout)
-        self._level: LogLevel | None = None
-        self._wants_logs = on_log is not None
         self._incoming = Incoming(Callbacks(on_log, on_list_changed, on_notification), self._forget)
-        self._plan = Plan(self._target, mode, Hello(info or _ANONYMOUS, ClientCapabilities()), self._make, limits)
         self._outputs = Outputs(limits)
-        self._session: Session | None = None
-        self._begun = False
-        self._closed = False
-        self._opening: asyncio.Task[Session] | None = None
-        self._waiters = 0
-        self._lock = asyncio.Lock()
+        hello = Hello(info or _ANONYMOUS, ClientCapabilities())
+        self._cache = Cache(time.monotonic, limits.answer if cache else 0)
+        self._keeper = Keeper(
+            self._target,
+            mode,
+            hello,
+            limits,
+            self._incoming,
+            wants_logs=on_log is not None,
+            renewed=self._renewed,
+        )
+        self._mirroring = Mirroring(self._keeper.marks, self.list_tools) if isinstance(self._target, Http) else None
 
     def __repr__(self) -> str:
-        return f"Client({self._target!r}, mode={self._plan.mode!r})"
+        return f"Client({self._target!r}, mode={self._mode!r})"
 
     # ---- the connection
 
@@ -145,121 +162,36 @@ class Client:
 
         Where it fails, or the caller is cancelled, nothing of the target is left running, and it may be tried again.
         """
-        await self._ready(first=True)
-        self._begun = True
+        await self._keeper.begin()
 
     async def close(self) -> None:
         """End the connection and what carries it; calls under way fail with ConnectionClosed.
 
         Any task may call it, at any time, again and again; it returns when nothing is left.
         """
-        self._closed = True
-        opening = self._opening
-        if opening is not None:
-            opening.cancel()
-            await asyncio.wait([opening])
-        self._incoming.close()
-        if self._session is not None:
-            await self._session.link.close()
-
-    async def _ready(self, first: bool = False) -> Session:
-        """The live session; all who need one while there is none wait for the same attempt."""
-        if self._closed:
-            raise ConnectionClosed("this client was closed")
-        if not self._begun and not first:
-            raise ConnectionClosed("not connected: use `async with Client(...) as client`, or `await client.connect()`")
-        if self._session is not None and self._session.connection.closed is None:
-            return self._session
-        if self._opening is None:
-            self._waiters = 0
-            self._opening = asyncio.create_task(self._open())
-        opening = self._opening
-        self._waiters += 1
-        try:
-            await asyncio.wait([opening])
-        finally:
-            if self._opening is opening:
-                self._waiters -= 1
-                if opening.done():
-                    self._opening = None
-                elif not self._waiters:
-                    self._opening = None
-                    opening.cancel()
-                    await asyncio.wait([opening])  # a caller who gave up must find nothing left (F3)
-                    _ = opening.cancelled() or opening.exception()  # looked at: nobody else will
-        if opening.cancelled():
-            raise ConnectionClosed("this client was closed")
-        return opening.result()
-
-    async def _open(self) -> Session:
-        async with self._lock:
-            if self._session is not None:
-                await self._session.link.close()  # never two processes of one server (F3)
-            self._incoming.modern = False
-            session = await agree(self._plan)
-            self._session = session
-            self._incoming.modern = session.revision.modern
-            if session.facts.server is not None:
-                session.connection.name = printable(session.facts.server.name, 80)
-            try:
-                await self._restore_level(session)
-            except BaseException:
-                await session.link.close()
-                raise
-            return session
-
-    async def _restore_level(self, session: Session) -> None:
-        """Say to a new connection what was asked for; a modern server sends `on_log` nothing unless it is asked."""
-        level = self._level or ("info" if self._wants_logs and session.revision.modern else None)
-        if level is None or session.facts.capabilities.logging is None:
-            return
-        try:
-            await session.set_log_level(level)
-        except (PeerError, CallError) as error:
-            log.warning("%s: the log level could not be set: %s", session.connection.name, printable(str(error)))
-
-    def _make(self, channel: Channel) -> Connection:
-        incoming = self._incoming
-
-        def stray(frame: bytes, error: FrameError) -> None:
-            incoming.stray(connection.name, frame, error)
-
-        connection = Connection(
-            channel,
-            serve=incoming.serve,
-            notice=incoming.hear,
-            stray=stray,
-            limits=self._limits,
-            name=label_of(self._target),
-        )
-        return connection
+        await self._keeper.close()
 
     # ---- what the server said of itself
-
-    def _known(self) -> Session:
-        if self._session is None:
-            raise ConnectionClosed("not connected: use `async with Client(...) as client`, or `await client.connect()`")
-        return self._session
 
     @property
     def revision(self) -> str:
         """The revision that was agreed on, by name."""
-        return self._known().revision.name
+        return self._keeper.known().revision.name
 
     @property
     def server(self) -> Implementation | None:
         """The server's own word on who it is (META-5); a modern server may leave it out."""
-        return self._known().facts.server
+        return self._keeper.known().facts.server
 
     @property
     def capabilities(self) -> ServerCapabilities:
         """What the server declared."""
-        return self._known().facts.capabilities
+        return self._keeper.known().facts.capabilities
 
     @property
     def instructions(self) -> str | None:
         """The server's words on how to use it."""
-        return self._known().facts.instructions
+        return self._keeper.known().facts.instructions
 
     @property
     def strays(self) -> int:
@@ -286,14 +218,28 @@ class Client:
         does not fit (TOOL-5) or the schema is one that cannot be checked (JS-2). Raises TypeError or ValueError for
         arguments that have no form in JSON.
         """
-        session = self._session
-        if session is None or session.connection.closed is not None:
-            session = await self._ready()
+        session = self._keeper.session
+        if session is None or session.over:
+            session = await self._keeper.ready()
         asking = self._asking
         if timeout is not None or progress is not None or meta is not None:
             asking = self._ask(timeout, progress, meta)
+        mirroring = self._mirroring
+        if mirroring is not None and name not in mirroring.seen and session.revision.headers:
+            await mirroring.look(timeout)
         call = _Call(name, encode_object({} if arguments is None else arguments, f"the arguments of {name!r}"))
-        result: CallToolResult = await session.request(CALL, call, asking)
+        result: CallToolResult
+        try:
+            result = await session.request(CALL, call, asking)
+        except SessionExpired:  # the server did not look at the call, so it may be made again (F13)
+            session = await self._keeper.ready()
+            result = await session.request(CALL, call, asking)
+        except PeerError as error:
+            if mirroring is None or error.code != HEADER_MISMATCH:
+                raise
+            self._forget("tools", None)  # the tool may be another one now (XH-6)
+            await mirroring.look(timeout)
+            result = await session.request(CALL, call, asking)
         if session.revision.output_schema is not None:
             self._outputs.check(name, result)
         return result
@@ -305,6 +251,9 @@ class Client:
     async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
         """One page of the tools; `next_cursor` of the result leads to the next (PAG-2)."""
         page: ListToolsResult = await self._page(_LIST_TOOLS, cursor)
+        session = self._keeper.known()
+        if self._mirroring is not None and session.revision.headers:
+            self._mirroring.learn(page, session.connection.name)
         self._outputs.learn(page.tools)
         return page
 
@@ -338,7 +287,7 @@ class Client:
 
         Raises PeerError with code -32002 or, from a modern server, -32602 when there is no such resource (RSC-3).
         """
-        return await self._request(_READ, ReadResourceParams(uri), self._ask(timeout, progress, meta))
+        return await self._fresh(_READ, uri, ReadResourceParams(uri), self._ask(timeout, progress, meta))
 
     # ---- prompts and completion
 
@@ -389,24 +338,29 @@ class Client:
             ref = PromptReference(ref.name)
         elif isinstance(ref, ResourceTemplate):
             ref = ResourceTemplateReference(ref.uri_template)
-        session = await self._ready()
         params = CompleteParams(ref, CompletionArgument(argument, value))
-        if context and session.revision.completion_context:
-            params.context = CompletionContext(dict(context))
-        return await session.request(_COMPLETE, params, self._asking)
+
+        def ask(session: Session) -> Awaitable[CompleteResult]:
+            known = context and session.revision.completion_context
+            params.context = CompletionContext(dict(context)) if context and known else None
+            return session.request(_COMPLETE, params, self._asking)
+
+        return await self._keeper.attempt(ask)
 
     # ---- the rest
 
     async def ping(self) -> None:
         """Return when the server has answered: `ping`, or in the modern era, which has none, `server/discover`."""
-        session = await self._ready()
-        await session.request(_DISCOVER if session.revision.modern else _PING, Params(), self._asking)
+
+        def ask(session: Session) -> Awaitable[object]:
+            return session.request(_DISCOVER if session.revision.modern else _PING, Params(), self._asking)
+
+        await self._keeper.attempt(ask)
 
     async def set_log_level(self, level: LogLevel) -> None:
         """Ask for log messages of this level and above, for `on_log`, also after a reconnect (LOG-2, LOG-3)."""
-        session = await self._ready()
-        await session.set_log_level(level)
-        self._level = level
+        await self._keeper.attempt(lambda session: session.set_log_level(level))
+        self._keeper.level = level
 
     def _ask(self, timeout: float | None, progress: OnProgress | None, meta: Mapping[str, Any] | None) -> Asking | None:
         if timeout is None and progress is None and meta is None:
@@ -416,17 +370,34 @@ class Client:
         return Asking(timeout, None if progress is None else self._incoming.progress(progress), meta)
 
     async def _request(self, method: Method, params: Params, asking: Asking | None) -> Any:
-        session = await self._ready()
-        return await session.request(method, params, asking)
+        return await self._keeper.attempt(lambda session: session.request(method, params, asking))
+
+    async def _fresh(self, method: Method, key: str | None, params: Params, asking: Asking | None) -> Any:
+        """What was kept of an earlier answer while it is fresh, else a new one, to be kept if it may be (12)."""
+        cache, session = self._cache, self._keeper.session
+        kept = None if session is None or session.over else cache.find(method.name, key)
+        if kept is not None:
+            return method.decode_result(kept)
+        turn = cache.turn
+        try:
+            result: CacheableResult = await self._request(method, params, asking)
+        except PeerError as error:
+            if method is not _READ and key is not None and error.code == INVALID_PARAMS:
+                cache.pages(method.name)
+            raise
+        if turn == cache.turn and self._keeper.known().revision.caching:
+            cache.keep(method.name, key, result, turn)
+        return result
 
     async def _page(self, method: Method, cursor: str | None) -> Any:
-        page: PaginatedResult = await self._request(method, PaginatedParams(cursor=cursor), self._asking)
+        page: PaginatedResult = await self._fresh(method, cursor, PaginatedParams(cursor=cursor), self._asking)
         for reason in page.dropped:
-            log.warning("%s: left out of %s: %s", self._known().connection.name, method.name, printable(reason))
+            log.warning("%s: left out of %s: %s", self._keeper.known().connection.name, method.name, printable(reason))
         return page
 
     async def _all(self, read_page: Callable[[str | None], Awaitable[Any]], member: str) -> list[Any]:
         """All items of a list, however its pages are cut; a list that never ends is an error (PAG-4)."""
+        keeper = self._keeper
         items: list[Any] = []
         cursor: str | None = None
         seen: set[str] = set()
@@ -434,18 +405,29 @@ class Client:
             page = await read_page(cursor)
             items += getattr(page, member)
             cursor = page.next_cursor
-            if cursor is None or (cursor == "" and not self._known().revision.modern):  # legacy servers may end so
+            if cursor is None or (
+                cursor == "" and not self._keeper.known().revision.modern
+            ):  # legacy servers may end so
                 return items
             if cursor in seen:
-                raise InvalidResult(
-                    f"{self._known().connection.name}: its list of {member} comes back to the same cursor"
-                )
+                name = keeper.known().connection.name
+                raise InvalidResult(f"{name}: its list of {member} comes back to the same cursor")
             seen.add(cursor)
-        text = (
-            f"{self._known().connection.name}: its list of {member} has over {self._limits.pages} pages (limit `pages`)"
-        )
+        name = keeper.known().connection.name
+        text = f"{name}: its list of {member} has over {self._limits.pages} pages (limit `pages`)"
         raise LimitExceeded(text, "pages")
 
-    def _forget(self, kind: str) -> None:
+    def _forget(self, kind: str, uri: str | None) -> None:
+        if uri is not None:
+            self._cache.updated(uri)
+            return
+        self._cache.changed(kind)
         if kind == "tools":
             self._outputs.forget()
+            if self._mirroring is not None:
+                self._mirroring.forget()
+
+    def _renewed(self) -> None:
+        self._cache.clear()
+        if self._mirroring is not None:
+            self._mirroring.forget()

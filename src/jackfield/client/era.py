@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -15,6 +15,7 @@ from ..protocol.errors import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
     ConnectionClosed,
+    HttpError,
     InvalidResult,
     NotSupported,
     PeerError,
@@ -27,14 +28,13 @@ from ..protocol.methods import METHODS
 from ..protocol.printable import printable
 from ..protocol.revisions import LEGACY, MODERN, REVISIONS, Revision, choose, find
 from ..protocol.types import DiscoverResult, InitializeParams, InitializeResult, Params, ResultMeta
-from ..transport.process import Stdio
-from .link import Connectable, Link, Make, open_link
+from .link import Link, Target
 from .session import Facts, Hello, Session, request_meta
 from .values import encode_value
 
 DISCOVER: Final = METHODS["server/discover"]
 INITIALIZE: Final = METHODS["initialize"]
-_MODERN_CODES: Final = (UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CAPABILITY)
+MODERN_CODES: Final = (UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CAPABILITY)
 """What only a modern server says; such a server must not be sent `initialize` (ERA-S1)."""
 
 _legacy: WeakSet[Any] = WeakSet()
@@ -56,20 +56,20 @@ def wanted_by(mode: str) -> tuple[Revision, ...]:
 class Plan(Struct, frozen=True):
     """All that connecting to a server takes."""
 
-    target: Stdio | Connectable
+    target: Target
     mode: str
     hello: Hello
-    make: Make
     limits: Limits
+    reach: Callable[[], Awaitable[Link]]
+    """Starts the target, where it is one to start, and begins a conversation with it."""
 
 
-async def agree(plan: Plan) -> Session:
+async def agree(greeting: Greeting) -> Session:
     """Start the target and agree with it on a revision.
 
-    Whatever is raised (ConnectionClosed, RequestTimeout, NotSupported, PeerError, InvalidResult), and when the caller
-    is cancelled, nothing of the target is left running (F3).
+    Whatever is raised (ConnectionClosed, RequestTimeout, NotSupported, PeerError, HttpError, InvalidResult), and when
+    the caller is cancelled, nothing of the target is left running (F3).
     """
-    greeting = _Greeting(plan)
     try:
         return await greeting.agree()
     except BaseException:
@@ -78,7 +78,12 @@ async def agree(plan: Plan) -> Session:
         raise
 
 
-class _Greeting:
+class Greeting:
+    """One attempt to agree with a server that is started, or runs in this process."""
+
+    tries = 1
+    """How often `server/discover` is sent with the same revision."""
+
     def __init__(self, plan: Plan) -> None:
         self.link: Link | None = None
         self._plan = plan
@@ -91,12 +96,29 @@ class _Greeting:
         if self._plan.mode != "auto":
             return await self._modern_only(link)
         session = await self._find_out(link)
-        (_legacy.discard if session.revision.modern else _legacy.add)(self._plan.target)
+        self._remember(session)
         return session
 
     async def _open(self) -> Link:
-        self.link = await open_link(self._plan.target, self._plan.make, self._plan.limits)
+        self.link = await self._plan.reach()
         return self.link
+
+    # ---- what differs over HTTP
+
+    @property
+    def patience(self) -> float:
+        """How long an answer to the probe may take in all; a process may start slowly."""
+        return self._plan.limits.start + self._plan.limits.request_timeout
+
+    def _remember(self, session: Session) -> None:
+        (_legacy.discard if session.revision.modern else _legacy.add)(self._plan.target)
+
+    def _speak(self, link: Link, revision: Revision | None) -> None:
+        """Note the revision of the messages that follow; None while there is none, as at the handshake."""
+
+    def _judge(self, error: PeerError | HttpError) -> int | None:
+        """The code of a refusal, None where it was no message; raises what says nothing of the server's era."""
+        return error.code if isinstance(error, PeerError) else None
 
     # ---- the whole way of mode "auto"
 
@@ -175,7 +197,10 @@ class _Greeting:
                 why = f"server/discover was answered with: {found}"
         finally:
             await _drop(probe, silence)
-        raise NotSupported(
+        raise self._not_modern(link, why)
+
+    def _not_modern(self, link: Link, why: object) -> NotSupported:
+        return NotSupported(
             f"mode={self._plan.mode!r}, but {link.label} is not a server of that era: {why}. mode='auto' also "
             "tries the handshake of the older revisions"
         )
@@ -186,22 +211,23 @@ class _Greeting:
         Returns the session of a modern server, the revision of one that names only older ones, or what shows that it is
         no modern server. Raises NotSupported or PeerError for a modern one that we cannot talk to, or ConnectionClosed.
         """
-        plan, tried = self._plan, set[str]()
-        patience = plan.limits.start + plan.limits.request_timeout
-        while asked.name not in tried:
-            tried.add(asked.name)
+        plan, tried = self._plan, list[str]()
+        while tried.count(asked.name) < self.tries:
+            tried.append(asked.name)
+            self._speak(link, asked)
             params = Params(meta=Raw(encode_value(request_meta(asked, plan.hello))))
             answer: DiscoverResult | None = None
             try:
-                answer = DISCOVER.decode_result(await self._ask(link, DISCOVER.name, params, patience))
+                answer = DISCOVER.decode_result(await self._ask(link, DISCOVER.name, params, self.patience))
             except InvalidResult as error:
                 return error
-            except PeerError as error:
-                if error.code not in _MODERN_CODES:
+            except (PeerError, HttpError) as error:
+                code = self._judge(error)
+                if code not in MODERN_CODES:
                     return error
-                if error.code != UNSUPPORTED_VERSION:
+                if code != UNSUPPORTED_VERSION:
                     raise
-                supported = _supported(error)
+                supported = supported_by(error)
             else:
                 supported = answer.supported_versions if answer else []
             common = self._choose(supported)
@@ -210,6 +236,7 @@ class _Greeting:
             if not common.modern:
                 return common
             if answer is not None:
+                self._speak(link, common)
                 return Session(link, common, plan.hello, _facts(answer))
             asked = common
         raise NotSupported(f"{link.label} says that it speaks {asked.name}, and refuses a request in it")
@@ -219,13 +246,15 @@ class _Greeting:
     async def _initialize(self, link: Link, asked: Revision) -> Session:
         """Shake hands (LIFE-1, LIFE-2). A server that refuses the revision but names others is asked again (LIFE-5)."""
         plan = self._plan
+        self._speak(link, None)
         params = InitializeParams(
             protocol_version=asked.name, capabilities=plan.hello.capabilities, client_info=plan.hello.info
         )
         try:
             raw = await self._ask(link, INITIALIZE.name, params)
-        except PeerError as error:
-            other = self._choose([name for name in _supported(error) if (it := find(name)) and not it.modern])
+        except (PeerError, HttpError) as error:
+            self._judge(error)
+            other = self._choose([name for name in supported_by(error) if (it := find(name)) and not it.modern])
             if other is None or other is asked:
                 raise self._refused(link, error) from error
             params.protocol_version = other.name
@@ -240,11 +269,12 @@ class _Greeting:
             )
         if revision is None:
             raise NotSupported(self._nothing_common(link, [result.protocol_version]))
+        self._speak(link, revision)
         await link.connection.notify("notifications/initialized", {})
         facts = Facts(result.server_info, result.capabilities, result.instructions)
         return Session(link, revision, plan.hello, facts)
 
-    def _refused(self, link: Link, error: PeerError) -> NotSupported:
+    def _refused(self, link: Link, error: PeerError | HttpError) -> NotSupported:
         text = f"{link.label} refused the handshake: {printable(str(error))}"
         if self._plan.mode != "auto":
             text += f" (mode={self._plan.mode!r}; mode='auto' also tries the newer revisions)"
@@ -275,8 +305,10 @@ class _Supported(Struct):
     supported: list[str] = []
 
 
-def _supported(error: PeerError) -> list[str]:
+def supported_by(error: PeerError | HttpError) -> list[str]:
     """The versions that a refusal names (DISC-4, LIFE-5); none where its data is of another shape."""
+    if isinstance(error, HttpError):
+        return []
     try:
         return msgspec.convert(error.data, _Supported).supported
     except msgspec.ValidationError:

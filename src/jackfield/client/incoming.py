@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -15,8 +16,8 @@ from msgspec import Struct
 from ..protocol.errors import METHOD_NOT_FOUND, FrameError
 from ..protocol.jsonrpc import Answer, Notification, Request, encode, refusal
 from ..protocol.printable import printable
-from ..protocol.types import LogLevel, LogParams, decoder
-from ..transport.connection import Connection, ProgressParams
+from ..protocol.types import LogLevel, LogParams, ProgressParams, ResourceUpdatedParams, decoder
+from ..transport.connection import Connection
 
 log = logging.getLogger("jackfield")
 
@@ -31,6 +32,7 @@ BACKLOG: Final = 256
 _LIST_CHANGED: Final = {f"notifications/{kind}/list_changed": kind for kind in ("tools", "resources", "prompts")}
 _UPDATED: Final = "notifications/resources/updated"
 _decode_log = decoder(LogParams)
+_decode_updated = decoder(ResourceUpdatedParams)
 _decode_any = decoder(dict[str, Any])
 
 
@@ -109,8 +111,8 @@ class Callbacks(Struct, frozen=True):
 class Incoming:
     """The ears of one client, over all of its connections."""
 
-    def __init__(self, callbacks: Callbacks, forget: Callable[[str], None]) -> None:
-        """`forget` is told which kind of list has changed, before the user is."""
+    def __init__(self, callbacks: Callbacks, forget: Callable[[str, str | None], None]) -> None:
+        """`forget` is told which kind of list has changed, or "resource" and its URI, before the user is."""
         self.modern = False
         """Whether the conversation is of the modern era, where a client never answers (STDIO-3)."""
         self.strays = 0
@@ -127,10 +129,13 @@ class Incoming:
         method, callbacks = notification.method, self._callbacks
         kind = _LIST_CHANGED.get(method)
         if kind is not None:
-            self._forget(kind)
+            self._forget(kind, None)
             if callbacks.list_changed is not None:
                 self._changes.call(callbacks.list_changed, kind, news=kind)
                 return
+        elif method == _UPDATED:
+            with contextlib.suppress(msgspec.DecodeError):
+                self._forget("resource", _decode_updated(notification.params).uri)
         elif callbacks.log is not None and method == "notifications/message" and self._hear_log(notification):
             return
         if callbacks.notification is not None:

@@ -1,4 +1,4 @@
-"""From a target to one conversation with it: a child process, or a server object in this process."""
+"""From a target to one conversation with it: a URL, a child process, or a server object in this process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..protocol.errors import ConnectionClosed, RegistrationError
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..transport.connection import Channel, Connection
+from ..transport.http.target import Http
 from ..transport.process import Stdio, start
 
 Make = Callable[[Channel], Connection]
@@ -35,7 +36,7 @@ class Link(Protocol):
 
 @runtime_checkable
 class Connectable(Protocol):
-    """What a client can be given besides `Stdio`: our `Server` is one."""
+    """What a client can be given besides `Http` and `Stdio`: our `Server` is one."""
 
     def __mcp_connect__(self, make: Make) -> Awaitable[Connection]:
         """Start serving one client, whose side of the conversation `make` makes; closing its channel ends it."""
@@ -62,22 +63,28 @@ class Joined:
             await asyncio.shield(self.connection.farewell)
 
 
-def check(target: object) -> Stdio | Connectable:
-    """The target, if it is one. Raises RegistrationError, which says what to write instead."""
-    if isinstance(target, Stdio | Connectable):
-        return target
+Target = Http | Stdio | Connectable
+
+
+def check(target: object) -> Target:
+    """The target, if it is one; a URL as the `Http` that it is. Raises RegistrationError, which says what to write."""
     if isinstance(target, str) and "://" in target:
-        raise RegistrationError(
-            f"Client({target!r}): URLs come with the next release; this one has Stdio and Server objects"
-        )
+        return Http(target)
+    if isinstance(target, Http | Stdio | Connectable):
+        return target
     if isinstance(target, str | list | tuple):
-        raise RegistrationError(f"Client({target!r}): a command is given as Client(Stdio('python', 'server.py'))")
-    raise RegistrationError(f"Client takes a Stdio or a Server object, not {type(target).__name__}")
+        raise RegistrationError(
+            f"Client({target!r}): a URL begins with http:// or https://, a command is given as "
+            "Client(Stdio('python', 'server.py'))"
+        )
+    raise RegistrationError(f"Client takes a URL, an Http, a Stdio or a Server object, not {type(target).__name__}")
 
 
-def label_of(target: Stdio | Connectable) -> str:
+def label_of(target: Target) -> str:
     """A name for messages."""
-    return target.label if isinstance(target, Stdio) else printable(str(getattr(target, "name", "the server")), 80)
+    if isinstance(target, Http | Stdio):
+        return target.label
+    return printable(str(getattr(target, "name", "the server")), 80)
 
 
 async def open_link(target: Stdio | Connectable, make: Make, limits: Limits) -> Link:

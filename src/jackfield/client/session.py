@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..protocol.errors import InvalidResult, NotSupported
+from ..protocol.errors import UNSUPPORTED_VERSION, HttpError, InvalidResult, NotSupported, PeerError, SessionExpired
 from ..protocol.methods import METHODS, Method, exists
 from ..protocol.revisions import Revision
 from ..protocol.types import (
@@ -18,13 +18,14 @@ from ..protocol.types import (
     InputRequiredResult,
     LogLevel,
     Params,
+    ProgressParams,
     RequestMeta,
     ServerCapabilities,
     SetLevelParams,
     decoder,
     keep,
 )
-from ..transport.connection import ProgressParams
+from ..transport.http.faults import StatusError
 from .link import Link
 from .values import encode_value
 
@@ -32,6 +33,8 @@ CALL: Final = METHODS["tools/call"]
 _SET_LEVEL: Final = METHODS["logging/setLevel"]
 _LONG: Final = frozenset(("tools/call", "resources/read", "prompts/get"))
 """What may take long. These ask for progress, callback or not: it is what starts their timeout anew (F42)."""
+_NO_MCP_HERE: Final = (400, 404, 405)
+"""What a server of the other era answers to this one's requests, and any other server too."""
 _decode_call = decoder(CallToolResult)
 
 
@@ -80,6 +83,7 @@ class Session:
         self._own: dict[str, Any] = {}
         self._stamp: Raw | UnsetType = UNSET
         self._after_token = b"}"
+        self._stale = False
         self._offered = frozenset([row.name for row in METHODS.values() if self._offers(row)])
         self._set_stamp(None)
 
@@ -89,6 +93,11 @@ class Session:
             text = encode_value(self._own)
             self._stamp = Raw(text)
             self._after_token = b"," + text[1:]
+
+    @property
+    def over(self) -> bool:
+        """Whether another session must take the place of this one; what is under way in it may still be answered."""
+        return self._stale or self.connection.closed is not None
 
     async def set_log_level(self, level: LogLevel) -> None:
         """Ask for log messages: once on a legacy wire (LOG-3), in each request to come on the modern one (META-2)."""
@@ -110,8 +119,8 @@ class Session:
         """Send a request and return its decoded result.
 
         Raises NotSupported before anything is sent if the server did not declare what it takes (CAP-3), TypeError for
-        params that have no form in JSON, PeerError, RequestTimeout, ConnectionClosed, and InvalidResult for an answer
-        that does not fit.
+        params that have no form in JSON, PeerError, RequestTimeout, ConnectionClosed, SessionExpired, HttpError, and
+        InvalidResult for an answer that does not fit.
         """
         if method.name not in self._offered:
             raise NotSupported(self._missing(method))
@@ -127,11 +136,24 @@ class Session:
         else:
             params.meta = self._stamp
         body = Raw(encode_value(params))
-        if asking is None:
-            raw = await connection.request(id, method.name, body)
-        else:
-            raw = await connection.request(id, method.name, body, timeout=asking.timeout, progress=asking.progress)
+        try:
+            if asking is None:
+                raw = await connection.request(id, method.name, body)
+            else:
+                raw = await connection.request(id, method.name, body, timeout=asking.timeout, progress=asking.progress)
+        except (SessionExpired, HttpError, PeerError) as error:
+            self._judge(error)
+            raise
         return self._read_call(raw) if method is CALL else self._read(method, raw)
+
+    def _judge(self, error: SessionExpired | HttpError | PeerError) -> None:
+        """Note where a refusal over HTTP means that the server is not what it was: look at it anew (ERA-H2, LH-8)."""
+        if isinstance(error, HttpError):
+            self._stale = self._stale or error.status in _NO_MCP_HERE
+        elif isinstance(error, SessionExpired) or (
+            isinstance(error, StatusError) and error.code == UNSUPPORTED_VERSION
+        ):
+            self._stale = True
 
     def _read_call(self, raw: Raw) -> Any:
         """The quick way for the usual answer to `tools/call`."""

@@ -9,6 +9,8 @@
     ├── CallError              a request that got no answer from the peer; made here, never received (BASE-8)
     │   ├── RequestTimeout     no answer in time; the peer was told to cancel
     │   ├── ConnectionClosed   the other side is gone, or this side closed
+    │   │   └── SessionExpired the server does not know the HTTP session any more; a new one takes its place
+    │   ├── HttpError          the server answered over HTTP, but with no message of this protocol
     │   └── NotSupported       the peer did not declare what the request needs, so it was not sent
     ├── InvalidResult          the peer's answer does not fit its method, or the schema that the peer itself declared
     ├── LimitExceeded          one of `Limits` was passed; the message names it
@@ -20,6 +22,7 @@ must not pass the other's error off as its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .printable import printable
@@ -112,6 +115,22 @@ class ConnectionClosed(CallError):
         super().__init__(message)
         self.exit_code = exit_code
         self.stderr = stderr
+
+
+class SessionExpired(ConnectionClosed):
+    """The server does not know this HTTP session any more (LH-8); it did not look at the request."""
+
+
+class HttpError(CallError):
+    """The server answered over HTTP, but with no message of this protocol (FT-2).
+
+    `status` is the HTTP status, `headers` are the answer's, with lower-case names.
+    """
+
+    def __init__(self, message: str, status: int, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = dict(headers or {})
 
 
 class NotSupported(CallError):

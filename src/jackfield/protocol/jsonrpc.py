@@ -117,6 +117,13 @@ _TENS: Final = (0, *(10**digits for digits in range(1, 19)))
 _STEP: Final = {0x7B: 1, 0x5B: 1, 0x7D: -1, 0x5D: -1}
 
 
+class Refused(bytes):
+    """An encoded error answer that knows its error `code`, and the HTTP `status` that goes with it (4.5)."""
+
+    code: int
+    status: int
+
+
 def refusal(code: int, message: str, id: Id | None = None, data: Any = None) -> bytes:
     """Encode an error answer; without `id` the member is left out (BASE-3)."""
     return encode(Refusal(UNSET if id is None else id, ErrorObject(code, message, data)))

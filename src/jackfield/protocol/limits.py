@@ -15,6 +15,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     line: int = 16 * 2**20
     """The longest line on stdio, without its end."""
+    body: int = 4 * 2**20
+    """The largest body of an HTTP request that a server takes."""
+    answer: int = 16 * 2**20
+    """The largest body of an HTTP answer, other than a stream, that a client takes."""
+    headers: int = 64 * 2**10
+    """The size of an HTTP request's head."""
     event: int = 16 * 2**20
     """The largest Server-Sent Event."""
     depth: int = 64
@@ -27,6 +33,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Requests of one peer that wait for a running one to end; beyond it the peer is told "server busy"."""
     queued_bytes: int = 16 * 2**20
     """The size of the waiting requests together."""
+    requests: int = 4096
+    """HTTP requests that one server works on at the same time; beyond it they are refused."""
+    sessions: int = 10_000
+    """HTTP sessions of one server; when it has so many, the one that was idle for longest ends."""
+    session_idle: float = 1800.0
+    """How long an HTTP session lasts without a request."""
     outgoing: int = 2**20
     """Unsent bytes from which on a handler's answer or notification waits for the peer to read."""
     threads: int = 64
@@ -43,6 +55,14 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How long a stdio server whose input ended goes on answering what it had read."""
     grace: float = 2.0
     """How long each step of a shutdown lasts before the next, harder one."""
+    silence: float = 5.0
+    """An HTTP answer that is not there after so long becomes a stream."""
+    heartbeat: float = 15.0
+    """The time between signs of life on a stream that has nothing else to say."""
+    write: float = 30.0
+    """How long an HTTP peer may take nothing of what is sent to it before it is given up."""
+    head_time: float = 10.0
+    """How long an HTTP client may take for the head of a request."""
     pages: int = 1000
     """Pages of one list that a client reads."""
     stderr: int = 64 * 2**10

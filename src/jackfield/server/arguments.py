@@ -14,11 +14,10 @@ from msgspec import NODEFAULT, Raw
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError, ToolError
 from ..protocol.limits import Limits
 from ..protocol.types import PromptArgument
-from .docstrings import describe
 from .encoding import json_value
 from .pydantic_bridge import Default, default_of, is_field, owns
 from .records import is_native
-from .schemas import Json, rooted, schemas_of
+from .schemas import Json, marked, rooted, schemas_of
 from .signature import EMPTY, FACTORIES, Parameter, evaluated, name_of, parameters_of
 from .typeschema import TypeMap, unproxy, widened
 
@@ -65,6 +64,7 @@ class Arguments:
         labels = [f"{name_of(fn)}: parameter {name!r}" for name in self.names]
         taken = types.take_all(dict(zip(labels, (annotation for annotation, _ in slots), strict=True)))
         self.types = dict(zip(self.names, taken.values(), strict=True))
+        self.headers = types.headers
         self.wires = {name: default.wire or name for name, default in zip(self.names, defaults, strict=True)}
         """The name of each parameter on the wire; a `Field(alias=...)` changes it."""
         columns = zip(self.names, self.types.values(), map(_struct_default, defaults), strict=True)
@@ -79,7 +79,9 @@ class Arguments:
         except (TypeError, ValueError) as error:  # Two parameters with one name on the wire.
             raise RegistrationError(f"{name_of(fn)}: {error}") from error
         self.decode = msgspec.json.Decoder(self.struct, dec_hook=unproxy).decode
-        self.schema = self._schema(fn, types, defaults)
+        root, defs = self._root(fn, types, defaults)
+        self._whole = rooted(root, defs)  # null in marked properties too: what is taken, not what is listed
+        self.schema = rooted(marked(root, defs, {}), defs)
         self._checker: Schema | None = None
 
     def values(self, arguments: Any) -> tuple[_Positional, _Keyword]:
@@ -124,7 +126,7 @@ class Arguments:
 
         try:
             if self._checker is None:
-                self._checker = Schema(self.schema, self._limits)
+                self._checker = Schema(self._whole, self._limits)
             found = self._checker.errors(msgspec.json.decode(data))
         except InvalidSchema:
             return []  # Types so large that the schema is over a limit: what msgspec said stands alone.
@@ -146,11 +148,13 @@ class Arguments:
                     faults.append(place + mending.placed(fault).removeprefix("$"))
         return faults
 
-    def _schema(self, fn: Callable[..., Any], types: TypeMap, defaults: list[Default]) -> Json:
+    def _root(self, fn: Callable[..., Any], types: TypeMap, defaults: list[Default]) -> tuple[Json, Json]:
         try:
             schemas, defs = schemas_of(types, self.types.values())
         except TypeError as error:
             raise RegistrationError(f"{name_of(fn)}: {error}") from error
+        from .docstrings import describe  # not at the top: serving needs none
+
         texts = describe(fn)[1]
         properties: Json = {}
         for name, schema, default in zip(self.names, schemas, defaults, strict=True):
@@ -166,7 +170,7 @@ class Arguments:
         root: Json = {"type": "object", "properties": properties}
         if required:
             root["required"] = required
-        return rooted(root, defs)
+        return root, defs
 
 
 def arguments_of(
@@ -186,6 +190,8 @@ class TextArguments:
 
     def __init__(self, fn: Callable[..., Any], skip: AbstractSet[str], what: str) -> None:
         self._arguments = Arguments(fn, skip=skip, strict=True)
+        if self._arguments.headers:
+            raise RegistrationError(f"{name_of(fn)}: a Header is for parameters of tools; take it away here")
         self._names = {wire: name for name, wire in self._arguments.wires.items()}
         self._what = what
         self.required = frozenset(self._arguments.schema.get("required", ()))

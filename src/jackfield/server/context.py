@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
@@ -14,10 +14,10 @@ from ..protocol.jsonrpc import Id
 from ..protocol.types import LOG_LEVELS, ClientCapabilities, Implementation, LogLevel, LogParams, ProgressParams
 from .peer import Link, Peer
 from .returns import to_member
-from .threads import Threads
 
 if TYPE_CHECKING:
     from .engine import Engine
+    from .threads import Threads
 
 _log = logging.getLogger("jackfield")
 
@@ -51,6 +51,11 @@ class Context(Struct, eq=False):
     def capabilities(self) -> ClientCapabilities:
         """What the client says that it can be asked."""
         return self.peer.capabilities
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The HTTP headers of this very request, with lower-case names; empty where it did not come over HTTP."""
+        return self._link.headers or {}
 
     @property
     def state(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -20,7 +20,8 @@ from ..protocol.errors import (
     ProtocolError,
     ToolError,
 )
-from ..protocol.jsonrpc import Answer, Id, Notification, Request, check_members, encode, refusal
+from ..protocol.headers import NAMED, verify_request, verify_version
+from ..protocol.jsonrpc import Answer, Id, Notification, Refused, Request, check_members, encode, refusal
 from ..protocol.methods import METHODS, Method
 from ..protocol.printable import printable
 from ..protocol.revisions import MODERN, find, negotiate
@@ -42,8 +43,10 @@ from ..protocol.wire import MODERN as MODERN_WIRE
 from ..protocol.wire import Stamp, fit
 from .context import Context
 from .peer import Link, Peer
-from .threads import Threads
 from .tools import failure
+
+if TYPE_CHECKING:
+    from .threads import Threads
 
 log = logging.getLogger("jackfield")
 
@@ -65,6 +68,12 @@ class Route(Struct, frozen=True):
     handler: Handler
     early: bool = False
     """Whether a session may ask it before `initialize`."""
+    named: str | None = None
+    """The member of the params that an HTTP request names in its headers too (4.2)."""
+
+
+class _BadMeta(ProtocolError):
+    """A request that does not say what it must about itself; over HTTP that is 400, not as for other params (4.5)."""
 
 
 # How many bytes of a `tools/call`'s params are neither the name nor the arguments nor `_meta`, by which of the last two
@@ -88,11 +97,14 @@ _KNOWN_META_SIZE = 2048
 class Engine:
     """Serves requests from routes that were built beforehand; knows no transport."""
 
-    def __init__(self, info: Implementation, instructions: str | None) -> None:
+    def __init__(self, info: Implementation, instructions: str | None, eras: frozenset[str]) -> None:
         self.info = info
+        self.eras = eras
         self.instructions = instructions
         self.stamp = Stamp.of(info)
         self.state: Any = None
+        self.ttl_ms = 0
+        """How long lists and what is said of the server itself stay fresh, in milliseconds (CCH-1)."""
         self.capabilities = ServerCapabilities()
         self.loop: asyncio.AbstractEventLoop
         self.threads: Threads
@@ -117,7 +129,8 @@ class Engine:
                 handler = _wrapped(wrap, handler)
             if middleware:
                 handler = _checked(handler)
-            routes[name] = Route(row, row.decode_params, handler, name in ("initialize", "ping"))
+            early = name in ("initialize", "ping")
+            routes[name] = Route(row, row.decode_params, handler, early, NAMED.get(name))
         self._routes = routes
 
     async def serve(self, session: Peer, request: Request, link: Link) -> bytes:
@@ -131,20 +144,20 @@ class Engine:
         try:
             route = self._routes.get(method)
             try:
-                params = _decode_params(request.params) if route is None else route.decode(request.params)
+                params = (_decode_params if route is None else route.decode)(request.params)
             except (msgspec.DecodeError, RecursionError) as fault:
                 raise self._misfit(session, request, route, fault) from None
             token, meta = None, b""
             if params.meta is not UNSET:
                 meta = bytes(params.meta)
                 known = self._peers.get(meta)
-                if known is None:
-                    peer, token = self._read_meta(session, meta)
-                else:
-                    peer = known
-            if peer.revision is None and (route is None or not route.early):
+                peer, token = (known, None) if known is not None else self._read_meta(session, meta)
+            if peer.revision is None and (route is None or not route.early or peer.wire is MODERN_WIRE):
                 await _initialized(session, method)
             revision = peer.revision
+            if link.headers is not None and revision is not None and revision.headers:
+                name = route.named if route is not None else None
+                verify_request(link.headers, revision.name, method, name and getattr(params, name))
             if route is None or (revision is not None and revision.name not in route.row.revisions):
                 raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
             if revision is None and method == "initialize":
@@ -166,7 +179,7 @@ class Engine:
         except _NOT_OURS:
             raise
         except BaseException as fault:  # SystemExit too: one request's failure ends no server
-            return self._refused(peer, request, fault)
+            return self._refused(peer, request, fault, link)
         finally:
             if context is not None:
                 context.over = True
@@ -214,17 +227,19 @@ class Engine:
             meta = _decode_meta(text)
             check_members(text, "_meta")
         except (msgspec.DecodeError, RecursionError) as fault:
-            raise ProtocolError(INVALID_PARAMS, f"Invalid `_meta`: {fault}") from None
+            raise _BadMeta(INVALID_PARAMS, f"Invalid `_meta`: {fault}") from None
         if meta.version is UNSET:
             if meta.client_capabilities is not UNSET and session.revision is None:
-                raise ProtocolError(INVALID_PARAMS, "`_meta` lacks io.modelcontextprotocol/protocolVersion")
+                raise _BadMeta(INVALID_PARAMS, "`_meta` lacks io.modelcontextprotocol/protocolVersion")
             return session, meta.progress_token
+        if "modern" not in self.eras:
+            return session, meta.progress_token  # as a server would that knows nothing of that era
         revision = find(meta.version)
         if revision is None or not revision.modern:
             data = UnsupportedVersionData([known.name for known in MODERN], meta.version)
             raise ProtocolError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {printable(meta.version)}", data)
         if meta.client_capabilities is UNSET:
-            raise ProtocolError(INVALID_PARAMS, "`_meta` lacks io.modelcontextprotocol/clientCapabilities")
+            raise _BadMeta(INVALID_PARAMS, "`_meta` lacks io.modelcontextprotocol/clientCapabilities")
         peer = Peer(MODERN_WIRE, revision, meta.client_capabilities, meta.client_info, meta.log_level)
         if meta.progress_token is None and len(text) <= _KNOWN_META_SIZE:
             if len(self._peers) >= _KNOWN_METAS:
@@ -232,20 +247,26 @@ class Engine:
             self._peers[text] = peer  # most clients send the very same `_meta` with each request
         return peer, meta.progress_token
 
-    def _refused(self, peer: Peer, request: Request, fault: BaseException) -> bytes:
+    def _refused(self, peer: Peer, request: Request, fault: BaseException, link: Link) -> bytes:
         """Answer a request whose handler raised: a ProtocolError as it is, a ToolError's text, else nothing (O03)."""
         method = request.method
         try:
             if isinstance(fault, ProtocolError):
-                return refusal(fault.code, fault.message, request.id, fault.data)
+                unknown = fault.data if fault.code == UNSUPPORTED_VERSION else None
+                if isinstance(unknown, UnsupportedVersionData) and link.headers is not None:
+                    try:  # an unknown version is one that header and body agree on (4.5)
+                        verify_version(link.headers, unknown.requested)
+                    except ProtocolError as mismatch:
+                        fault = mismatch
+                return _refuse(peer, request, fault)
             if isinstance(fault, ToolError):  # of a middleware, or a handler that is no tool
                 if method == "tools/call":
                     return self._tool_failure(peer, request, str(fault))
-                return refusal(INTERNAL_ERROR, str(fault), request.id)
+                return _refuse(peer, request, ProtocolError(INTERNAL_ERROR, str(fault)))
             log.error("serving %s failed", method, exc_info=fault)
         except Exception as unencodable:
             log.error("the error of %s cannot be encoded: %s", method, unencodable)
-        return refusal(INTERNAL_ERROR, f"{method} failed on the server", request.id)
+        return _refuse(peer, request, ProtocolError(INTERNAL_ERROR, f"{method} failed on the server"))
 
     def _unencodable(self, peer: Peer, request: Request, result: object, fault: Exception) -> bytes:
         """Answer a request whose result no JSON can hold; a tool's caller gets it as the tool's failure (F57)."""
@@ -253,7 +274,8 @@ class Engine:
         if isinstance(result, CallToolResult):
             name = msgspec.json.decode(request.params, type=CallToolParams).name
             return self._tool_failure(peer, request, f"Tool '{name}' gave a result that cannot be sent as JSON")
-        return refusal(INTERNAL_ERROR, f"the result of {request.method} cannot be sent as JSON", request.id)
+        text = f"the result of {request.method} cannot be sent as JSON"
+        return _refuse(peer, request, ProtocolError(INTERNAL_ERROR, text))
 
     def _tool_failure(self, peer: Peer, request: Request, text: str) -> bytes:
         result = failure(text)
@@ -262,6 +284,10 @@ class Engine:
 
     async def _initialize(self, params: InitializeParams, context: Context) -> Result:
         session = context.peer
+        if "legacy" not in self.eras:
+            text = "this server has no handshake: ask server/discover, with the revision in `_meta` (ERA-V4)"
+            data = UnsupportedVersionData([known.name for known in MODERN], params.protocol_version)
+            raise ProtocolError(METHOD_NOT_FOUND, text, data)
         revision = negotiate(params.protocol_version)
         session.revision = revision
         session.capabilities = params.capabilities
@@ -273,7 +299,7 @@ class Engine:
 
     async def _discover(self, params: Params, context: Context) -> Result:
         versions = [revision.name for revision in MODERN]
-        return DiscoverResult(versions, self.capabilities, self.instructions, cache_scope="public")
+        return DiscoverResult(versions, self.capabilities, self.instructions, ttl_ms=self.ttl_ms, cache_scope="public")
 
     async def _ping(self, params: Params, context: Context) -> Result:
         return Result()
@@ -281,6 +307,13 @@ class Engine:
     async def _set_level(self, params: SetLevelParams, context: Context) -> Result:
         context.peer.log_level = params.level
         return Result()
+
+
+def _refuse(peer: Peer, request: Request, fault: ProtocolError) -> Refused:
+    refused = Refused(refusal(fault.code, fault.message, request.id, fault.data))
+    refused.code = fault.code
+    refused.status = 400 if isinstance(fault, _BadMeta) else peer.wire.http_status(fault.code)
+    return refused
 
 
 def _wrapped(middleware: Middleware, handler: Handler) -> Handler:
@@ -311,6 +344,8 @@ async def _initialized(session: Peer, method: str) -> None:
         await session.opening.wait()
     if session.revision is not None:
         return
+    if session.wire is MODERN_WIRE:
+        raise _BadMeta(INVALID_PARAMS, "the request has no `_meta` with io.modelcontextprotocol/protocolVersion")
     if method not in METHODS:
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
     text = (

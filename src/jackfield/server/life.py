@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from .engine import Engine
-from .threads import Threads
 
 log = logging.getLogger("jackfield")
 
@@ -63,6 +62,8 @@ class Life:
         await asyncio.wait([task])
 
     async def _live(self, ready: asyncio.Future[None], stop: asyncio.Event) -> None:
+        from .threads import Threads  # not at the top: registering needs none
+
         engine = self._engine
         engine.loop = asyncio.get_running_loop()
         engine.threads = Threads(self._threads)

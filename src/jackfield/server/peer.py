@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from msgspec import Struct
 from ..protocol.jsonrpc import Id
 from ..protocol.revisions import REVISIONS, Revision
 from ..protocol.types import ClientCapabilities, Implementation, LogLevel
-from ..protocol.wire import LEGACY, Wire
+from ..protocol.wire import LEGACY, MODERN, Wire
 
 OLDEST = REVISIONS[-1]
 
@@ -37,13 +38,26 @@ class Peer(Struct):
         return self.revision or OLDEST
 
 
-def new_session() -> Peer:
-    """The peer of a conversation that has not begun; it is sent logs from `info` on until it asks otherwise (LOG-3)."""
-    return Peer(LEGACY, None, ClientCapabilities(), None, "info")
+def new_session(revision: Revision | None = None) -> Peer:
+    """The peer of a conversation; it is sent logs from `info` on until it asks otherwise (LOG-3).
+
+    Without a `revision` it has not begun; with one it goes on where no session is kept (LH-11).
+    """
+    return Peer(LEGACY, revision, ClientCapabilities(), None, "info")
+
+
+def stranger() -> Peer:
+    """The peer of one request of the modern era, of which nothing is known before its `_meta` was read (META-4)."""
+    return Peer(MODERN, None, ClientCapabilities(), None, None)
 
 
 class Link(Protocol):
     """How a request's handler reaches its peer: what a transport gives to the engine with each request."""
+
+    @property
+    def headers(self) -> Mapping[str, str] | None:
+        """The HTTP headers of the request, with lower-case names; None where it did not come over HTTP."""
+        ...
 
     async def notify(self, method: str, params: Any) -> None:
         """Send a notification on the stream of this request; waits while the peer does not read."""

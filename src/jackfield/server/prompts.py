@@ -72,15 +72,16 @@ class PromptEntry:
 class Prompts:
     """The prompts of one server, and the methods that serve them."""
 
-    def __init__(self, changed: Callable[[], None], page_size: int | None) -> None:
+    def __init__(self, changed: Callable[[], None], page_size: int | None, ttl_ms: int) -> None:
         self.prompts: Listing[PromptEntry] = Listing("prompt", changed)
         self._page_size = page_size
+        self._ttl_ms = ttl_ms
 
     async def list(self, params: PaginatedParams, context: Context) -> Result:
         """`prompts/list`."""
         entries, cursor = self.prompts.page(params.cursor, self._page_size)
         listed = [fit(entry.definition, context.peer.speaks) for entry in entries]
-        return ListPromptsResult(listed, next_cursor=cursor, cache_scope="public")
+        return ListPromptsResult(listed, next_cursor=cursor, ttl_ms=self._ttl_ms, cache_scope="public")
 
     async def get(self, params: GetPromptParams, context: Context) -> Result:
         """`prompts/get`. Raises ProtocolError (-32602) for an unknown prompt (PRM-2)."""

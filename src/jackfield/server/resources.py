@@ -121,10 +121,11 @@ class TemplateEntry:
 class Resources:
     """The resources of one server, and the methods that serve them."""
 
-    def __init__(self, changed: Callable[[], None], page_size: int | None) -> None:
+    def __init__(self, changed: Callable[[], None], page_size: int | None, ttl_ms: int) -> None:
         self.fixed: Listing[ResourceEntry] = Listing("resource", changed)
         self.templates: Listing[TemplateEntry] = Listing("resource template", changed)
         self._page_size = page_size
+        self._ttl_ms = ttl_ms
 
     async def list(self, params: PaginatedParams, context: Context) -> Result | Raw:
         """`resources/list`: the fixed ones, then the instances that templates can list."""
@@ -132,7 +133,7 @@ class Resources:
         if all(template.instances is None for template in self.templates):
             entries, cursor = self.fixed.page(params.cursor, self._page_size)
             listed = [fit(entry.definition, revision) for entry in entries]
-            return ListResourcesResult(listed, next_cursor=cursor, cache_scope="public")
+            return ListResourcesResult(listed, next_cursor=cursor, ttl_ms=self._ttl_ms, cache_scope="public")
         found = {entry.definition.uri: entry.definition for entry in self.fixed}
         for template in self.templates:
             for resource in await template.list(context):
@@ -144,7 +145,7 @@ class Resources:
         """`resources/templates/list`."""
         entries, cursor = self.templates.page(params.cursor, self._page_size)
         listed = [fit(entry.definition, context.peer.speaks) for entry in entries]
-        return ListResourceTemplatesResult(listed, next_cursor=cursor, cache_scope="public")
+        return ListResourceTemplatesResult(listed, next_cursor=cursor, ttl_ms=self._ttl_ms, cache_scope="public")
 
     async def read(self, params: ReadResourceParams, context: Context) -> Result:
         """`resources/read`: a fixed resource of just this URI, else the first template that matches (RSC-4).

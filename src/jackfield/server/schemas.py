@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..protocol.headers import MARK
+
 if TYPE_CHECKING:
     from .typeschema import TypeMap
 
@@ -126,6 +128,46 @@ def rooted(schema: Json, defs: Json) -> Json:
     if used:
         root["$defs"] = {name: defs[name] for name in defs if name in used}
     return root
+
+
+def marked(schema: Any, defs: Json, seen: dict[str, Any]) -> Any:
+    """`schema` with its marked properties where every client finds them: reached through `properties` alone (XH-2).
+
+    What a `$ref` on the way points at is written out in its place. A marked property has its one type beside the mark:
+    that null is taken too is not said, for most clients would drop the tool. A schema without marks is returned itself.
+    `seen` is for the definitions that were looked at, and is empty at first.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    node: Json = schema  # pyright: ignore[reportUnknownVariableType]
+    if MARK in node:
+        return _alone(node, defs)
+    if (name := _target(node.get("$ref", ""))) in defs:
+        if name not in seen:
+            seen[name] = defs[name]  # what contains itself stays a reference there
+            seen[name] = marked(defs[name], defs, seen)
+        if seen[name] is defs[name]:
+            return node
+        return {**seen[name], **{key: value for key, value in node.items() if key != "$ref"}}
+    parts: Json = node.get("properties", {})
+    found = {key: marked(part, defs, seen) for key, part in parts.items()}
+    changed = any(found[key] is not part for key, part in parts.items())
+    return {**node, "properties": found} if changed else node
+
+
+def _alone(node: Json, defs: Json) -> Json:
+    """A marked property without null among its alternatives, and with what it refers to in place of the reference."""
+    flat = dict(node)
+    parts = [part for part in flat.get("anyOf", ()) if part != {"type": "null"}]
+    if len(parts) == 1:
+        del flat["anyOf"]
+        flat = {**parts[0], **flat}
+        if flat.get("default", True) is None:
+            del flat["default"]
+    while (name := _target(flat.get("$ref", ""))) in defs:
+        del flat["$ref"]
+        flat = {**defs[name], **flat}
+    return flat
 
 
 def kinds(schema: Any, defs: Json) -> frozenset[str]:

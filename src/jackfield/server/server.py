@@ -10,7 +10,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from msgspec import UNSET
+
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, RegistrationError
+from ..protocol.headers import verify_marks
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.types import (
@@ -34,26 +37,24 @@ from ..protocol.types import (
 from ..protocol.wire import fit
 from .completion import Completions
 from .context import Context
-from .docstrings import describe
 from .engine import Engine, Handler, Middleware
 from .life import Life
 from .listing import Listing, require_sound
-from .peer import new_session
 from .prompts import PromptEntry, Prompts
 from .resources import ResourceEntry, Resources, TemplateEntry
+from .serving import Serving
 from .signature import name_of
 from .tools import ToolEntry
 
 if TYPE_CHECKING:
-    from ..transport.connection import Channel, Connection
-    from ..transport.stdio import Descriptors
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-class Server:
+class Server(Serving):
     """An MCP server: register handlers on it, then run it, or hand it to a `Client` of the same process.
 
     It speaks every revision; handlers need not know which. Nothing is declared to clients that has no handler (CAP-3).
@@ -72,14 +73,18 @@ class Server:
         middleware: Sequence[Middleware] = (),
         limits: Limits | None = None,
         page_size: int | None = None,
+        list_ttl: float = 0,
         strict: bool = False,
+        eras: Collection[str] = ("modern", "legacy"),
     ) -> None:
         """Make a server called `name`.
 
         `instructions` tell a model how to use the server as a whole. `lifespan` is called with the server when its
         first conversation begins; what the context manager yields is `ctx.state`. Each `middleware` is an
         `async def (params, ctx, next)` around every request. `page_size` is how many items a list page holds (None:
-        all). `strict` refuses JSON text where an object or array is wanted (F49). Raises RegistrationError.
+        all), `list_ttl` for how many seconds clients may keep lists without asking again (CCH-1). `strict` refuses JSON
+        text where an object or array is wanted (F49). `eras` is without "modern" (2026-07-28) or "legacy" (up to
+        2025-11-25) where that is not to be served. Raises RegistrationError.
         """
         if not name:
             raise RegistrationError("a server needs a name")
@@ -89,6 +94,10 @@ class Server:
             raise RegistrationError(f"put @contextlib.asynccontextmanager above the lifespan {name_of(lifespan)}")
         if page_size is not None and page_size < 1:
             raise RegistrationError(f"page_size is {page_size}; it must be at least 1, or None for one page")
+        if isinstance(eras, str) or not eras or not set(eras) <= {"modern", "legacy"}:
+            raise RegistrationError(f"eras={eras!r}: it holds 'modern', 'legacy' or both")
+        if not 0 <= list_ttl < 2**53:
+            raise RegistrationError(f"list_ttl is {list_ttl}; it must be a number of seconds, 0 or more")
         self.name = name
         self.limits = limits or Limits()
         self._strict = strict
@@ -96,11 +105,12 @@ class Server:
         self._middleware = tuple(middleware)
         info = Implementation(name, version, title, None, website_url, list(icons) if icons else None)
         require_sound(InitializeResult("", ServerCapabilities(), info, instructions), f"server {name!r}")
-        self._engine = Engine(info, instructions)
+        self._engine = Engine(info, instructions, frozenset(eras))
+        self._engine.ttl_ms = ttl_ms = round(list_ttl * 1000)
         self._life = Life(self, self._engine, lifespan, self.limits.threads)
         self._tools: Listing[ToolEntry] = Listing("tool", self._changed)
-        self._resources = Resources(self._changed, page_size)
-        self._prompts = Prompts(self._changed, page_size)
+        self._resources = Resources(self._changed, page_size, ttl_ms)
+        self._prompts = Prompts(self._changed, page_size, ttl_ms)
         self._completions = Completions(self._prompts, self._resources)
         self._changed()
 
@@ -180,7 +190,7 @@ class Server:
             name,
             {},
             title,
-            description or describe(fn)[0] or None,
+            description or _description(fn) or None,
             output_schema,
             None if hints == ToolAnnotations() else hints,
             list(icons) if icons else None,
@@ -242,7 +252,7 @@ class Server:
         there is nothing there. Raises RegistrationError.
         """
         name = name or name_of(fn)
-        description = description or describe(fn)[0] or None
+        description = description or _description(fn) or None
         pictures = [*icons] if icons else None
         if "{" in uri:
             template = ResourceTemplate(uri, name, title, description, mime_type, icons=pictures, meta=meta)
@@ -303,7 +313,7 @@ class Server:
         It returns a text (one user message), a `Message`, content, or a list of these. Raises RegistrationError.
         """
         name = name or name_of(fn)
-        description = description or describe(fn)[0] or None
+        description = description or _description(fn) or None
         definition = Prompt(name, title, description, icons=list(icons) if icons else None, meta=meta)
         self._prompts.prompts.add(name, PromptEntry(fn, definition))
 
@@ -333,56 +343,6 @@ class Server:
         """Take a completion out. Raises KeyError when there is none."""
         self._completions.remove(reference, argument)
         self._changed()
-
-    # ---- running
-
-    def run(self, transport: str = "stdio", *, descriptors: Descriptors | None = None) -> None:
-        """Serve on standard input and output until the client is gone; returns when everything has ended.
-
-        Standard output belongs to the protocol from then on: what is printed goes to standard error (STDIO-2). A
-        launcher that took the descriptors over before it imported the server hands them in. Raises ValueError for a
-        transport that is none, and what the lifespan raises.
-        """
-        if transport != "stdio":
-            raise ValueError(f"transport {transport!r} is not served; this release has 'stdio'")
-        from ..transport import stdio
-
-        stdio.run_loop(self._serve_stdio(descriptors or stdio.take_over()))
-
-    async def _serve_stdio(self, descriptors: Descriptors) -> None:
-        from ..transport import stdio
-
-        await self._life.enter()
-        try:
-            await stdio.serve(self._connection, descriptors, self.limits)
-        finally:
-            await self._life.leave()
-
-    async def __mcp_connect__(self, make: Callable[[Channel], Connection]) -> Connection:
-        """Join `make`'s connection to a new conversation in this process; closing its channel ends that.
-
-        This is what `Client(server)` asks for. Raises what the lifespan raises.
-        """
-        from ..transport.memory import connect  # not for a server of its own process
-
-        await self._life.enter()
-        try:
-            return connect(make, self._connection, self._life.leave, self.limits.grace)[0]
-        except BaseException:
-            await self._life.leave()
-            raise
-
-    def _connection(self, channel: Channel) -> Connection:
-        from ..transport.connection import Connection  # not at the top: registering needs none
-
-        session, engine = new_session(), self._engine
-        return Connection(
-            channel,
-            serve=functools.partial(engine.serve, session),
-            notice=functools.partial(engine.notice, session),
-            limits=self.limits,
-            name="client",
-        )
 
     # ---- what is offered
 
@@ -428,6 +388,8 @@ class Server:
         tool = self._tools.entries.get(params.name)
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {printable(params.name)}")
+        if tool.marks and context.headers and context.peer.speaks.headers:
+            verify_marks(context.headers, tool.marks, b"{}" if params.arguments is UNSET else bytes(params.arguments))
         return tool.call(params, context)
 
     async def _list_tools(self, params: PaginatedParams, context: Context) -> Any:
@@ -436,7 +398,7 @@ class Server:
         def make() -> ListToolsResult:
             entries, following = self._tools.page(params.cursor, self._page_size)
             listed = [fit(entry.definition, revision) for entry in entries]
-            return ListToolsResult(listed, next_cursor=following, cache_scope="public")
+            return ListToolsResult(listed, next_cursor=following, ttl_ms=self._engine.ttl_ms, cache_scope="public")
 
         def finish() -> ListToolsResult:
             page = make()
@@ -446,6 +408,12 @@ class Server:
         if self._middleware:
             return make()  # which it may want to see, and change
         return self._tools.encoded(revision.name, params.cursor, finish)
+
+
+def _description(fn: Callable[..., Any]) -> str:
+    from .docstrings import describe  # not at the top: serving needs none
+
+    return describe(fn)[0]
 
 
 def _check_tool_name(name: str) -> None:

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import astuple
 
 from ..protocol.errors import ProtocolError, RegistrationError, ToolError
+from ..protocol.headers import Mark, marks_of
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.revisions import Revision, down_level
@@ -37,6 +38,9 @@ _SAID_IN_FULL = (ToolResult, CallToolResult)
 class ToolEntry:
     """One tool that can be called; built once, at registration."""
 
+    marks: tuple[Mark, ...]
+    """The parameters that clients repeat in headers."""
+
     def __init__(
         self,
         fn: Callable[..., Any],
@@ -49,7 +53,8 @@ class ToolEntry:
         """Make a tool of `fn`, whose signature gives what the `definition` leaves out.
 
         With `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed
-        unmodified (JS-4). Schemas must be within `limits`. Raises RegistrationError.
+        unmodified (JS-4). Schemas must be within `limits`, and what they mark for headers must be valid (XH-1, XH-2).
+        Raises RegistrationError.
         """
         self.definition = definition
         self.name = definition.name
@@ -64,6 +69,7 @@ class ToolEntry:
         else:
             self._arguments = RawArguments(fn, input_schema, skip=skip, strict=strict, limits=limits)
         definition.input_schema = self._arguments.schema
+        self.marks = _marks(definition.input_schema, self.name)
         self._decode = self._arguments.decode
         self._plain = self._arguments.positional and self._context is None
         self._returns = returns_of(fn)
@@ -249,6 +255,13 @@ def _compiled(schema: dict[str, Any], label: str, limits: Limits) -> Schema:
         text = f"{label}: {place} is not checked: its pattern is none, or has no form that takes linear time"
         warnings.warn(text, stacklevel=2)
     return found
+
+
+def _marks(schema: dict[str, Any], tool: str) -> tuple[Mark, ...]:
+    try:
+        return marks_of(schema)
+    except ValueError as fault:
+        raise RegistrationError(f"tool {tool!r}: input schema at {fault}") from None
 
 
 def _problems(schema: Schema, value: Any) -> list[str]:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from ..protocol.errors import RegistrationError
+from ..protocol.headers import MARK
 from . import pydantic_bridge, records
 from .encoding import json_value
 from .records import Field
@@ -39,6 +40,22 @@ _MAPPINGS: set[Any] = {dict, collections.abc.Mapping, collections.abc.MutableMap
 
 
 Shape = Callable[[list[dict[str, Any]], dict[str, Any]], dict[str, Any]]
+
+
+class Header(msgspec.Struct, frozen=True):
+    """A note on a tool's parameter: clients repeat its value in the header Mcp-Param-`name` of an HTTP request (XH-4).
+
+    As in `Annotated[str, Header("Region")]`: proxies route by it. On texts, integers and booleans, also in the fields
+    of a parameter's class; never on secrets, for headers are logged (XH-7).
+    """
+
+    name: str
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: Any, handler: Callable[[Any], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The mark of a field in a pydantic model, whose schemas pydantic makes."""
+        return {**handler(core_schema), MARK: self.name}
 
 
 class UnsupportedType(Exception):
@@ -80,13 +97,15 @@ def refusal(annotation: Any) -> str:
 class TypeMap:
     """Rewrites the annotations of one function; `output` chooses the schemas of results over those of arguments.
 
-    `floats` and `sets` say whether a value of the types taken so far can hold a float, or a set.
+    `floats` and `sets` say whether a value of the types taken so far can hold a float, or a set, `headers` whether
+    there is a `Header` among their notes.
     """
 
     def __init__(self, *, output: bool = False) -> None:
         self.output = output
         self.floats = False
         self.sets = False
+        self.headers = False
         self.proxies: dict[Proxy, str] = {}
         """The stand-ins in use, in the order in which they were met, each with the label of its annotation."""
         self.plain: dict[type, tuple[Field, ...]] = {}
@@ -126,7 +145,7 @@ class TypeMap:
             return self._pydantic(annotation)
         origin = typing.get_origin(annotation)
         if origin is Annotated:
-            return self._annotated(annotation)
+            return self._marked(annotation, self._annotated(annotation))
         if origin is Union or origin is types.UnionType:
             return self._union(annotation)
         if origin is Literal:
@@ -264,6 +283,16 @@ class TypeMap:
             texts = {name: text for name in _TEXTS if (text := getattr(meta, name)) is not None}
             bounded = Annotated[bounded, Meta(**texts)] if texts else bounded
         return bounded
+
+    def _marked(self, annotation: Any, taken: Any) -> Any:
+        """`taken` with the mark of the last `Header` in the annotation; results have no headers."""
+        if Header in annotation.__metadata__:
+            raise UnsupportedType('Header has a name: write Header("Region")')
+        headers = [note for note in annotation.__metadata__ if isinstance(note, Header)]
+        self.headers = self.headers or bool(headers)
+        if not headers or self.output:
+            return taken
+        return Annotated[taken, Meta(extra_json_schema={MARK: headers[-1].name})]
 
     def _union(self, annotation: Any) -> Any:
         written = typing.get_args(annotation)

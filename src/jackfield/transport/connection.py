@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import copy
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
 
 from ..protocol.errors import (
     INTERNAL_ERROR,
@@ -20,76 +18,27 @@ from ..protocol.errors import (
     ConnectionClosed,
     FrameError,
     InvalidResult,
-    LimitExceeded,
-    PeerError,
-    RequestTimeout,
 )
 from ..protocol.framing import TooLong
-from ..protocol.jsonrpc import (
-    ErrorObject,
-    Id,
-    Notification,
-    OutNotification,
-    OutRequest,
-    Request,
-    Response,
-    decode,
-    encode,
-    read_head,
-    refusal,
-)
+from ..protocol.jsonrpc import Id, Message, Notification, Request, Response, decode, read_head, refusal
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
-from ..protocol.types import CancelledParams, ProgressParams, decoder
+from ..protocol.types import CancelledParams, decoder
+from .asking import CANCELLED, PROGRESS, Asking, Channel
 from .rest import Rest
 
 log = logging.getLogger("jackfield")
 
-CANCELLED = "notifications/cancelled"
-PROGRESS = "notifications/progress"
 _ALWAYS = ("ping", "server/discover")
 """Requests that are answered however busy this side is."""
 
-
-class Channel(Protocol):
-    """The way out to the peer: what a transport gives to its connection."""
-
-    full: bool
-    """True while so much waits to be sent that a sender should await `drained` (limit `outgoing`)."""
-    longest: int
-    """How many bytes the longest frame may have that the other side is expected to take."""
-
-    def write(self, frame: bytes) -> None:
-        """Take one frame (no line end) to send; never waits and never raises."""
-
-    async def drained(self) -> None:
-        """Return when the channel is no longer full, or is gone."""
-
-    def close(self) -> None:
-        """Give the channel up; what is written but not sent may be lost."""
-
-
-_decode_progress = decoder(ProgressParams)
 _decode_cancelled = decoder(CancelledParams)
 
 Serve = Callable[[Request, "Connection"], Coroutine[Any, Any, bytes]]
 """Answers a request with the encoded answer; raises nothing but CancelledError."""
 
 
-class Waiting(Struct, eq=False):
-    """A request of ours that has no answer yet. Times are the loop's clock, in seconds."""
-
-    method: str
-    future: asyncio.Future[Raw]
-    idle: float
-    last: float
-    end: float
-    progress: Callable[[ProgressParams], None] | None = None
-    cancellable: bool = True
-    timer: asyncio.TimerHandle | None = None
-
-
-class Connection:
+class Connection(Asking):
     """One conversation over any channel.
 
     `serve` answers the peer's requests (None: a side that takes none; they are logged and dropped), `notice` hears its
@@ -98,6 +47,9 @@ class Connection:
     must not (BASE-6). What a callback raises is logged.
     Everything happens on one event loop; `receive` never waits, so answers and cancellations are handled at once.
     """
+
+    headers: Mapping[str, str] | None = None
+    """For the engine: requests on a connection have no HTTP headers."""
 
     def __init__(
         self,
@@ -109,20 +61,12 @@ class Connection:
         limits: Limits | None = None,
         name: str = "peer",
     ) -> None:
-        self.limits = limits or Limits()
-        self.name = name
-        self.closed: ConnectionClosed | None = None
-        self.late = 0
-        """Answers that came after their request had ended (R15)."""
+        super().__init__(channel, limits or Limits(), name)
         self.farewell: asyncio.Task[None] | None = None
         """In memory: what the other side still does after this one closed its channel."""
-        self.unmatched: Callable[[ErrorObject], None] | None = None
-        """Where set, told of an error that names no request, which is logged otherwise (F31)."""
-        self._channel = channel
         self._serve = serve
         self._notice = notice
         self._stray = stray
-        self._loop = asyncio.get_running_loop()
         # Each task in these three holds one of the slots.
         self._running: dict[Id, Request | asyncio.Task[None]] = {}
         """The task that serves the request, or the request itself while it is still `_ready`."""
@@ -133,10 +77,6 @@ class Connection:
         self._answered: set[asyncio.Task[None]] = set()
         self._queue: dict[Id, tuple[Request, int]] = {}
         self._queued_bytes = 0
-        self._waiting: dict[Id, Waiting] = {}
-        self._places: deque[asyncio.Future[None]] = deque()
-        """Requests of ours that wait until fewer are under way (limit `asking`)."""
-        self._last_id = 0
         self._slots = 0 if serve is None else self.limits.running
         self._depth = self.limits.depth
 
@@ -150,16 +90,21 @@ class Connection:
             if not frame.isspace():  # a blank line is nothing (STDIO-1)
                 self.refuse_frame(frame, error)
             return
+        # Nearly every message is a request for which there is a place: as in `take`, some steps less.
+        if type(message) is Request and self._slots > 0 and message.id not in self._running and not self._abandoned:
+            self._slots -= 1
+            self._running[message.id] = message
+            self._ready.append(message)
+            if not self._scheduled:
+                self._scheduled = 1
+                self._loop.create_task(self._work())
+        else:
+            self.take(message, len(frame))
+
+    def take(self, message: Message, size: int) -> None:
+        """Take one message that took `size` bytes, as `receive` does."""
         if type(message) is Request:  # quicker than isinstance, which asks a Struct's metaclass
-            if message.id in self._running or self._slots <= 0 or self._abandoned:
-                self._sort(message, len(frame))
-            else:  # as `_start` does, a step less
-                self._slots -= 1
-                self._running[message.id] = message
-                self._ready.append(message)
-                if not self._scheduled:
-                    self._scheduled = 1
-                    self._loop.create_task(self._work())
+            self._sort(message, size)
         elif type(message) is Response:
             self._resolve(message)
         elif isinstance(message, Notification):
@@ -290,13 +235,6 @@ class Connection:
         if self._notice is not None:
             self._tell(self._notice, notification)
 
-    def _tell(self, callback: Callable[..., None], *values: Any) -> None:
-        """Call back; a fault in there must not keep the messages that follow from being handled."""
-        try:
-            callback(*values)
-        except Exception:
-            log.exception("a callback failed on a message from %s", self.name)
-
     def cancel_served(self, id: Id) -> None:
         """Stop serving the peer's request `id` and send nothing more for it; unknown ids are ignored (CAN-3)."""
         if entry := self._queue.pop(id, None):
@@ -319,168 +257,12 @@ class Connection:
         del self._abandoned[id]
         self._free_slot()
 
-    def _resolve(self, response: Response) -> None:
-        waiting, error = self._take(response.id), response.error
-        if waiting is None:
-            self._unasked(response.id)
-            if error is not None and response.id is None:
-                if self.unmatched is not None:
-                    self._tell(self.unmatched, error)
-                else:
-                    log.warning("%s reports: %s (%d)", self.name, printable(error.message), error.code)
-        elif error is not None:
-            waiting.future.set_exception(PeerError(error.code, error.message, error.data))
-        elif response.result is not None:
-            waiting.future.set_result(response.result)
-
-    def _unasked(self, id: Id | None) -> None:
-        """Note an answer to what was never asked, or is no longer waited for (F31, R15)."""
-        self.late += 1
-        log.debug("%s answered a request that does not wait for it: id %s", self.name, printable(repr(id), 80))
-
-    def _progressed(self, notification: Notification) -> bool:
-        try:
-            params = _decode_progress(notification.params)
-        except (msgspec.DecodeError, RecursionError):
-            return False
-        waiting = self._waiting.get(params.progress_token)
-        if waiting is None:
-            return False
-        waiting.last = self._loop.time()
-        if waiting.progress is not None:
-            self._tell(waiting.progress, params)
-        return True
-
-    # ---- what goes out
-
-    def new_id(self) -> int:
-        """An id for the next request; never used twice on this connection (BASE-1)."""
-        self._last_id += 1
-        return self._last_id
-
-    async def request(
-        self,
-        id: Id,
-        method: str,
-        params: Any,
-        *,
-        timeout: float | None = None,
-        total: float | None = None,
-        progress: Callable[[ProgressParams], None] | None = None,
-        cancellable: bool = True,
-    ) -> Raw:
-        """Send a request and return the bytes of its result.
-
-        `timeout` is the longest silence and `total` the longest time in seconds (defaults: limits `request_timeout` and
-        `request_total`); progress with the token `id` starts the first anew. Raises PeerError, RequestTimeout,
-        InvalidResult, ConnectionClosed, or LimitExceeded. When it times out or the caller is cancelled the peer is told
-        (CAN-5), unless not `cancellable`.
-        """
-        if asyncio.get_running_loop() is not self._loop:
-            raise ConnectionClosed(
-                f"the connection to {self.name} was opened in another event loop; open one in this loop"
-            )
-        frame = encode(OutRequest(id, method, params))
-        if len(frame) > self._channel.longest:
-            text = f"{method} would take {len(frame)} bytes, more than one message may have (limit `line`)"
-            raise LimitExceeded(text, "line")
-        while len(self._waiting) >= self.limits.asking and self.closed is None:
-            await self._place()  # more at a time would be refused by most servers
-        if self.closed is not None:
-            raise copy.copy(self.closed)
-        now = self._loop.time()
-        idle = self.limits.request_timeout if timeout is None else timeout
-        end = now + (max(self.limits.request_total, idle) if total is None else total)
-        waiting = Waiting(method, self._loop.create_future(), idle, now, end, progress, cancellable)
-        self._waiting[id] = waiting
-        waiting.timer = self._loop.call_at(min(now + idle, end), self._expire, id)
-        self._channel.write(frame)
-        try:
-            if self._channel.full:
-                await self._drained_or(waiting.future)
-            return await waiting.future
-        except (asyncio.CancelledError, RequestTimeout):
-            if cancellable and self.closed is None:
-                self._channel.write(encode(OutNotification(CANCELLED, {"requestId": id})))
-            raise
-        finally:
-            self._waiting.pop(id, None)
-            if self._places:
-                self._next_place()
-            waiting.timer.cancel()
-            if not waiting.future.cancel() and not waiting.future.cancelled():
-                waiting.future.exception()  # looked at, so that a fault is not reported again where the caller is gone
-
-    async def _place(self) -> None:
-        """Wait until one of the requests under way has ended."""
-        place: asyncio.Future[None] = self._loop.create_future()
-        self._places.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._next_place()  # the place that this one was given is for another
-            raise
-
-    def _next_place(self) -> None:
-        while self._places:
-            place = self._places.popleft()
-            if not place.done():
-                place.set_result(None)
-                return
-
-    async def _drained_or(self, answer: asyncio.Future[Raw]) -> None:
-        """Wait for the channel, but not beyond the answer: a peer that does not read must not outlast the time."""
-        drained = self._loop.create_task(self._channel.drained())
-        try:
-            await asyncio.wait([drained, answer], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            drained.cancel()
-
-    def _expire(self, id: Id) -> None:
-        waiting = self._waiting.get(id)
-        if waiting is None or waiting.future.done():
-            return
-        now = self._loop.time()
-        due = min(waiting.last + waiting.idle, waiting.end)
-        if due > now:
-            waiting.timer = self._loop.call_at(due, self._expire, id)
-            return
-        limit = "request_total" if now >= waiting.end else "request_timeout"
-        text = f"{self.name} gave no answer to {waiting.method} in time (limit `{limit}`)"
-        waiting.future.set_exception(RequestTimeout(text))
-
-    def _take(self, id: Id | None) -> Waiting | None:
-        """The request of ours with this id, which has its answer now; None where it does not wait (any more)."""
-        waiting = None if id is None else self._waiting.pop(id, None)
-        return None if waiting is None or waiting.future.done() else waiting
-
-    async def notify(self, method: str, params: Any) -> None:
-        """Send a notification; waits while the channel is full. Nothing happens on a closed connection."""
-        self._channel.write(encode(OutNotification(method, params)))
-        if self._channel.full:
-            await self._channel.drained()
-
     # ---- the end
 
     def leave(self, reason: ConnectionClosed) -> None:
         """This side ends the conversation: the peer is told to stop what still runs for it (CAN-5), then as `lost`."""
-        if self.closed is None:
-            for id, waiting in list(self._waiting.items()):
-                if waiting.cancellable:
-                    self._channel.write(encode(OutNotification(CANCELLED, {"requestId": id})))
+        self._withdraw()
         self.lost(reason)
-
-    def input_ended(self, reason: ConnectionClosed) -> None:
-        """Nothing more will come: requests of ours fail now; what the peer asked for goes on."""
-        if self.closed is None:
-            self.closed = reason
-        for waiting in list(self._waiting.values()):
-            if not waiting.future.done():
-                waiting.future.set_exception(copy.copy(reason))
-        self._waiting.clear()
-        while self._places:
-            self._next_place()
 
     def lost(self, reason: ConnectionClosed) -> None:
         """The peer is gone for good: requests of ours fail, its own are cancelled, queued ones dropped."""

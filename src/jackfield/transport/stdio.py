@@ -118,8 +118,8 @@ async def serve(make: Callable[[Channel], Connection], descriptors: Descriptors,
     with (
         _unblocked(descriptors.input, os.O_RDONLY) as reading,
         _unblocked(descriptors.output, os.O_WRONLY) as writing,
-        _signals(loop, lambda: _mark(hurry)),
-        _parent_watch(loop, descriptors.parent, lambda: _mark(hurry)),
+        signals(loop, lambda: _mark(hurry)),
+        parent_watch(loop, descriptors.parent, lambda: _mark(hurry)),
     ):
         source = LineInput(
             reading,
@@ -169,7 +169,7 @@ async def _drained(connection: Connection, output: LineOutput) -> None:
 
 
 @contextlib.contextmanager
-def _signals(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Generator[None]:
+def signals(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Generator[None]:
     """End cleanly at SIGINT and SIGTERM; a second one of the same kind has its ordinary effect.
 
     They are not left to the loop, which could not take the second one while a handler blocks it.
@@ -199,7 +199,7 @@ def _signals(loop: asyncio.AbstractEventLoop, finish: Callable[[], None]) -> Gen
 
 
 @contextlib.contextmanager
-def _parent_watch(loop: asyncio.AbstractEventLoop, parent: int, finish: Callable[[], None]) -> Generator[None]:
+def parent_watch(loop: asyncio.AbstractEventLoop, parent: int, finish: Callable[[], None]) -> Generator[None]:
     """End when the parent process is gone, for where the input does not tell (L10): others may hold the pipe open."""
     if os.name == "nt" or parent <= 1:
         yield

@@ -1,0 +1,1 @@
+"""Streamable HTTP: what serves and calls over it."""

@@ -1,0 +1,50 @@
+"""What a server gives to the transport that serves it over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from ...protocol.jsonrpc import Id, Notification, Request
+from ...protocol.limits import Limits
+from ...protocol.revisions import Revision
+
+
+class Link(Protocol):
+    """How one request's handler reaches its peer."""
+
+    @property
+    def headers(self) -> Mapping[str, str] | None:
+        """The headers of the request, with lower-case names."""
+        ...
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Send a notification before the answer; waits while the peer does not read."""
+
+    def serving(self, id: Id) -> bool:
+        """Tell whether somebody still waits for the answer."""
+        ...
+
+
+class Service(Struct, frozen=True):
+    """A server as its HTTP transport sees it. What stands for a peer is the server's own and only handed back to it."""
+
+    label: str
+    """The server's name, for messages."""
+    limits: Limits
+    eras: frozenset[str]
+    """Which of "modern" and "legacy" are served."""
+    serve: Callable[[Any, Request, Link], Coroutine[Any, Any, bytes]]
+    """Answer a request of a peer; a JSON-RPC error comes as `Refused`. Raises nothing but CancelledError."""
+    notice: Callable[[Any, Notification], None]
+    """Hear a notification of a peer."""
+    stranger: Callable[[], Any]
+    """The peer of one modern request, whose `_meta` was not read yet."""
+    session: Callable[[Revision | None], Any]
+    """The peer of a legacy session; with a revision one that needs no `initialize` any more."""
+    enter: Callable[[], Awaitable[None]]
+    """Begin to use the server: its lifespan starts with the first use. Raises what the lifespan raises."""
+    leave: Callable[[], Awaitable[None]]
+    """End one use of it."""

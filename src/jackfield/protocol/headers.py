@@ -27,7 +27,7 @@ _PARAM: Final = "Mcp-Param-"
 _OPENING, _CLOSING = "=?base64?", "?="
 _SPACE: Final = " \t"
 # Each character fits one place only, so a match takes linear time.
-_PLAIN: Final = re.compile(r"(?!=\?base64\?(?:.*\?)?=\Z)(?:[!-~]+(?: +[!-~]+)*)?")
+PLAIN: Final = re.compile(r"(?!=\?base64\?(?:.*\?)?=\Z)(?:[!-~]+(?: +[!-~]+)*)?")
 """What stands in a header as it is."""
 _LITERAL: Final = re.compile(r"[\t -~]*")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -78,7 +78,7 @@ def encode_value(value: str | int | bool) -> str:
     text = _text(value)
     if text is None:
         raise ValueError(f"{value} is beyond 2**53 - 1, the largest integer that a header may have")
-    if _PLAIN.fullmatch(text):
+    if PLAIN.fullmatch(text):
         return text
     return _OPENING + binascii.b2a_base64(text.encode(), newline=False).decode() + _CLOSING
 
@@ -123,7 +123,7 @@ def mirrors(method: str, params: bytes, marks: tuple[Mark, ...] = ()) -> dict[st
     header can repeat (see `verify_marks`): what it is worth is for the server to say. Raises ValueError for a method
     that cannot stand in a header, and msgspec.DecodeError for `params` that are no JSON object.
     """
-    if not _PLAIN.fullmatch(method):
+    if not PLAIN.fullmatch(method):
         raise ValueError(f"the method '{printable(method)}' cannot be sent over HTTP: it does not fit into a header")
     headers = {"Mcp-Method": method}
     if method not in NAMED:
@@ -137,6 +137,18 @@ def mirrors(method: str, params: bytes, marks: tuple[Mark, ...] = ()) -> dict[st
             if not fault and value is not None and (text := _text(value)) is not None:
                 headers[mark.header] = encode_value(text)
     return headers
+
+
+def named(method: str, params: bytes) -> str | None:
+    """What Mcp-Name repeats of params that may not fit otherwise; None where there is no such text."""
+    if method not in NAMED:
+        return None
+    try:
+        given = _params(params)
+    except _FAULTS:
+        return None
+    name: Any = given.name if NAMED[method] == "name" else given.uri
+    return name if isinstance(name, str) else None
 
 
 # --- the server's side -----------------------------------------------------------------------------------------------
@@ -156,7 +168,7 @@ def verify_request(headers: Mapping[str, str], revision_name: str, method: str, 
     if method in NAMED:
         found = headers.get("mcp-name")
         # What looks wrapped is judged by what it decodes to, even where it equals: a proxy may have decoded it.
-        if found != name or (name is not None and not _PLAIN.fullmatch(name)):
+        if found != name or (name is not None and not PLAIN.fullmatch(name)):
             _verify_value("Mcp-Name", found, name, f"`{NAMED[method]}`")
 
 
@@ -187,7 +199,7 @@ def verify_marks(headers: Mapping[str, str], marks: tuple[Mark, ...], arguments:
         if text is None:
             shown = printable(msgspec.json.encode(value))
             _refuse(f"{_says(mark.header, found)}, but {place} in the body is {shown}, which no header can repeat")
-        if found != text or not _PLAIN.fullmatch(text):
+        if found != text or not PLAIN.fullmatch(text):
             _verify_value(mark.header, found, text, place, number=not isinstance(value, str | bool))
 
 

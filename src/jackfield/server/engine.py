@@ -20,7 +20,7 @@ from ..protocol.errors import (
     ProtocolError,
     ToolError,
 )
-from ..protocol.headers import NAMED, verify_request, verify_version
+from ..protocol.headers import NAMED, named, verify_version
 from ..protocol.jsonrpc import Answer, Id, Notification, Refused, Request, check_members, encode, refusal
 from ..protocol.methods import METHODS, Method
 from ..protocol.printable import printable
@@ -146,7 +146,7 @@ class Engine:
             try:
                 params = (_decode_params if route is None else route.decode)(request.params)
             except (msgspec.DecodeError, RecursionError) as fault:
-                raise self._misfit(session, request, route, fault) from None
+                raise self._misfit(session, request, route, fault, link) from None
             token, meta = None, b""
             if params.meta is not UNSET:
                 meta = bytes(params.meta)
@@ -155,9 +155,9 @@ class Engine:
             if peer.revision is None and (route is None or not route.early or peer.wire is MODERN_WIRE):
                 await _initialized(session, method)
             revision = peer.revision
-            if link.headers is not None and revision is not None and revision.headers:
+            if link.verify is not None and revision is not None and revision.headers:
                 name = route.named if route is not None else None
-                verify_request(link.headers, revision.name, method, name and getattr(params, name))
+                link.verify(revision.name, method, name and getattr(params, name))
             if route is None or (revision is not None and revision.name not in route.row.revisions):
                 raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
             if revision is None and method == "initialize":
@@ -196,13 +196,17 @@ class Engine:
         """Hear a notification; none of those that a client sends needs more than to be heard (F34)."""
         log.debug("notification: %s", printable(notification.method))
 
-    def _misfit(self, session: Peer, request: Request, route: Route | None, fault: Exception) -> ProtocolError:
-        """The error for params that do not fit; what `_meta` has to say, and the method, come first (META-8)."""
+    def _misfit(
+        self, session: Peer, request: Request, route: Route | None, fault: Exception, link: Link
+    ) -> ProtocolError:
+        """The error for params that do not fit; what `_meta`, headers and the method say comes first (META-8)."""
         revision = session.revision
         try:
             params = _decode_params(request.params)
             if params.meta is not UNSET:
                 revision = self._read_meta(session, bytes(params.meta))[0].revision
+                if link.verify is not None and revision is not None and revision.headers:
+                    link.verify(revision.name, request.method, named(request.method, request.params))
         except ProtocolError as error:
             return error
         except (msgspec.DecodeError, RecursionError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -46,9 +46,8 @@ def new_session(revision: Revision | None = None) -> Peer:
     return Peer(LEGACY, revision, ClientCapabilities(), None, "info")
 
 
-def stranger() -> Peer:
-    """The peer of one request of the modern era, of which nothing is known before its `_meta` was read (META-4)."""
-    return Peer(MODERN, None, ClientCapabilities(), None, None)
+STRANGER = Peer(MODERN, None, ClientCapabilities(), None, None)
+"""The peer of a modern request that comes by itself, before its `_meta` was read; never changed (META-4)."""
 
 
 class Link(Protocol):
@@ -57,6 +56,11 @@ class Link(Protocol):
     @property
     def headers(self) -> Mapping[str, str] | None:
         """The HTTP headers of the request, with lower-case names; None where it did not come over HTTP."""
+        ...
+
+    @property
+    def verify(self) -> Callable[[str, str, str | None], None] | None:
+        """Compare those headers with the request's revision, method and name (HDR-2); raises ProtocolError."""
         ...
 
     async def notify(self, method: str, params: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..protocol.limits import Limits
 from .engine import Engine
 from .life import Life
-from .peer import new_session, stranger
+from .peer import STRANGER, new_session
 
 if TYPE_CHECKING:
     from ..transport.connection import Channel, Connection
@@ -159,7 +159,7 @@ class Serving:
             eras=engine.eras,
             serve=engine.serve,
             notice=engine.notice,
-            stranger=stranger,
+            stranger=STRANGER,
             session=new_session,
             enter=self._life.enter,
             leave=self._life.leave,

@@ -49,6 +49,7 @@ class Connection(Asking):
     """
 
     headers: Mapping[str, str] | None = None
+    verify: None = None
     """For the engine: requests on a connection have no HTTP headers."""
 
     def __init__(

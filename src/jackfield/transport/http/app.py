@@ -20,16 +20,35 @@ from ...protocol.errors import (
 from ...protocol.jsonrpc import Id, Message, Notification, Refused, Request, Response, decode, refusal
 from ...protocol.printable import printable
 from ...protocol.revisions import find
-from .guard import JSON, LATEST, MODERN_NAMES, SERVER_ERROR, Denied, Guard, Pairs, beyond_legacy, joined, too_large
+from .guard import (
+    JSON,
+    LATEST,
+    MODERN_NAMES,
+    SERVER_ERROR,
+    STREAM,
+    Denied,
+    Guard,
+    Pairs,
+    beyond_legacy,
+    joined,
+    too_large,
+)
 from .post import JSON_TYPE, RETRY, Exchange, Receive, Send, closing, reply
-from .service import Service
+from .service import WHOLE, Service
 from .sessions import Sessions
 
 log = logging.getLogger("jackfield")
 
 Scope = MutableMapping[str, Any]
 
+_USUAL_TYPE: Final = b"application/json"
+_USUAL_ACCEPT: Final = b"application/json, text/event-stream"
+_UNUSUAL: Final = (b"origin", b"sec-fetch-site", b"content-encoding")
+"""Headers that most requests do not have, and that the guard must see."""
 _VERSION: Final = "mcp-protocol-version"
+_VERSION_RAW: Final = _VERSION.encode()
+_MODERN: Final = frozenset(name.encode() for name in MODERN_NAMES)
+_JSON_LINE: Final = b"content-type: application/json\r\n"
 _SESSION: Final = "mcp-session-id"
 _UNTOLD: Final = "2025-03-26"
 """What a legacy client speaks that does not say so (LH-4)."""
@@ -82,6 +101,8 @@ class App:
         self.sessions = Sessions(service)
         self.waiting: set[Exchange] = set()
         """The requests that are being answered and had to wait."""
+        self._long_size = len(str(service.limits.body))
+        """A body whose length takes fewer digits is not too large."""
         self._keeps_sessions = "legacy" in service.eras and not stateless
         self._paths = frozenset((self.path, self.path.rstrip("/") + "/"))
         self._health = health
@@ -103,19 +124,29 @@ class App:
             await self._other(scope["type"], receive, send)
             return
         pairs, limits = scope["headers"], self._limits
-        headers: dict[str, str] = {}
-        for name, value in pairs:
-            headers[name.decode("latin-1")] = value.decode("latin-1")
+        raw: dict[bytes, bytes] = dict(pairs)
         extra: Pairs = ()
+        takes = JSON | STREAM
         try:
-            if len(headers) != len(pairs):
+            # Nearly all requests are good at a glance; the guard looks closely at the others.
+            if (
+                raw.get(b"accept") != _USUAL_ACCEPT
+                or raw.get(b"content-type") != _USUAL_TYPE
+                or raw.get(b"host") not in self.guard.plain_hosts
+                or scope["path"] not in self._paths
+                or scope["method"] != "POST"
+                or not raw.keys().isdisjoint(_UNUSUAL)
+                or len(raw) != len(pairs)
+                or len(raw.get(b"content-length", b"")) >= self._long_size
+            ):
                 headers = joined(pairs)
-            if self.guard.cors:
-                extra = self.guard.cors_headers(headers)
-            if scope["method"] != "POST" or (scope["path"] not in self._paths and not self._is_here(scope)):
-                await self._not_post(scope, headers, extra, send)
-                return
-            takes = self.guard.check_post(headers)
+                if self.guard.cors:
+                    extra = self.guard.cors_headers(headers)
+                if scope["method"] != "POST" or (scope["path"] not in self._paths and not self._is_here(scope)):
+                    await self._not_post(scope, headers, extra, send)
+                    return
+                takes = self.guard.check_post(headers)
+                self.guard.check_size(raw.get(b"content-length"))
             message = await receive()
             body: bytes | None = message.get("body", b"")
             if message.get("more_body", False) or not body or len(body) > limits.body:
@@ -126,14 +157,16 @@ class App:
                 await self._start()
             request = decode(body, limits.depth)
             id = "" if type(request) is not Request else request.id
-            exchange = Exchange(headers, id, takes, limits, send, receive, self.waiting, extra)
+            exchange = Exchange(raw, pairs, id, takes, limits, send, receive, self.waiting, extra)
             if len(self.waiting) >= limits.requests:
                 self._refuse_busy(request)
-            if type(request) is Request and headers.get(_VERSION) in MODERN_NAMES and self._modern:
-                frame = await exchange.serve(self.service.serve(self.service.stranger(), request, exchange))
-                if type(frame) is bytes and exchange.plain and takes & JSON:  # as `finish`, a step less
+            if type(request) is Request and raw.get(_VERSION_RAW) in _MODERN and self._modern:
+                frame = await exchange.serve(self.service.serve(self.service.stranger, request, exchange))
+                if type(frame) is bytes and exchange.plain and takes & JSON:  # as `finish`, some steps less
                     exchange.over = True
-                    await reply(send, 200, [JSON_TYPE, *extra], frame, limits.write)
+                    whole = scope.get(WHOLE)
+                    if extra or whole is None or not whole(_JSON_LINE, frame):
+                        await reply(send, 200, [JSON_TYPE, *extra], frame, limits.write)
                 else:
                     await exchange.finish(frame)
             else:
@@ -210,12 +243,12 @@ class App:
 
     async def _serve_modern(self, message: Message, exchange: Exchange) -> None:
         if isinstance(message, Request):
-            answer = self.service.serve(self.service.stranger(), message, exchange)
+            answer = self.service.serve(self.service.stranger, message, exchange)
             await exchange.finish(await exchange.serve(answer))
         elif isinstance(message, Response):
             raise Denied(400, "a client sends no answers in this revision (BASE-6)")
         else:
-            self.service.notice(self.service.stranger(), message)
+            self.service.notice(self.service.stranger, message)
             await self._accept(exchange)
 
     async def _serve_legacy(self, message: Message, size: int, exchange: Exchange) -> None:

@@ -105,6 +105,8 @@ class Guard:
         self._cors_any = "*" in cors
         self._cors = [_origin_option(origin) for origin in cors if origin != "*"]
         self._token = None if token is None else token.encode()
+        self.plain_hosts: set[bytes] = set()
+        """Values of Host that are known to be good; none where a token or CORS have each request looked at."""
         self._legacy = "legacy" in eras
         self._modern = "modern" in eras
         self._good_hosts: set[str] = set()
@@ -132,10 +134,12 @@ class Guard:
             taken = self._read_accept(accept)
         if taken != JSON | STREAM:
             self._check_accept(taken, headers)
-        size = headers.get("content-length")
-        if size is not None and not (size.isdecimal() and int(size[:20]) <= self.limits.body):
-            raise too_large(self.limits)
         return taken
+
+    def check_size(self, size: bytes | None) -> None:
+        """Judge what a body will take by the word of its head. Raises Denied."""
+        if size is not None and not (size.isdigit() and int(size[:20]) <= self.limits.body):
+            raise too_large(self.limits)
 
     # ---- where it came from
 
@@ -167,8 +171,11 @@ class Guard:
             raise Denied(421, f"this server is not {name!r}; to serve that name add it to the setting allowed_hosts")
         if len(self._good_hosts) >= _KNOWN:
             self._good_hosts.clear()
+            self.plain_hosts.clear()
         if len(text) <= _KNOWN:
             self._good_hosts.add(text)
+            if self._token is None and not self.cors:
+                self.plain_hosts.add(text.encode("latin-1"))
         return host
 
     def _check_origin(self, text: str, host: Place | None) -> None:

@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from ...protocol.errors import INTERNAL_ERROR
 from ...protocol.framing import encode_comment, encode_event
+from ...protocol.headers import PLAIN, verify_request
 from ...protocol.jsonrpc import Id, OutNotification, Refused, encode, refusal
 from ...protocol.limits import Limits
 from ..rest import Rest
-from .guard import JSON, STREAM, Pairs
+from .guard import JSON, STREAM, Pairs, joined
 
 log = logging.getLogger("jackfield")
 
@@ -62,7 +63,9 @@ class Exchange(Struct, eq=False):
     watched from then on; where it is gone a modern request is cancelled (HTTP-7), a legacy one goes on (LH-2).
     """
 
-    headers: dict[str, str]
+    raw: dict[bytes, bytes]
+    """The headers by name; the last value of one that came several times."""
+    pairs: Pairs
     id: Id
     takes: int
     """What the peer takes as the answer: bits of JSON and STREAM."""
@@ -84,6 +87,7 @@ class Exchange(Struct, eq=False):
     """True once the peer is gone, or takes nothing any more."""
     answered: asyncio.Future[Refused | bytes | None] | None = None
     """Where the handler runs elsewhere: its answer, None where none will come."""
+    _headers: dict[str, str] | None = None
     _ending: Refused | None = None
     """Why the handler was cancelled on this side."""
     _task: asyncio.Task[Any] | None = None
@@ -97,6 +101,25 @@ class Exchange(Struct, eq=False):
     _room: asyncio.Event | None = None
 
     # ---- the handler's side
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers, with lower-case names; values of one that came several times stand in one, with commas."""
+        if self._headers is None:
+            self._headers = joined(self.pairs)
+        return self._headers
+
+    def verify(self, revision: str, method: str, name: str | None) -> None:
+        """Refuse a request whose headers do not say what its body says (HDR-1 to HDR-3). Raises ProtocolError."""
+        raw = self.raw
+        if (
+            raw.get(b"mcp-method") == method.encode()
+            and raw.get(b"mcp-protocol-version") == revision.encode()
+            and (name is None or (raw.get(b"mcp-name") == name.encode() and PLAIN.fullmatch(name)))
+            and len(raw) == len(self.pairs)
+        ):
+            return  # nearly all do
+        verify_request(self.headers, revision, method, name)
 
     async def notify(self, method: str, params: Any) -> None:
         """Send a notification before the answer (HTTP-5); waits while the peer does not read (limit `outgoing`).

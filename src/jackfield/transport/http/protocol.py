@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from ...protocol.limits import Limits
+from .service import WHOLE
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept, longer than what clients and proxies keep theirs."""
@@ -95,13 +96,32 @@ class _Answer:
     As two writes they would be two system calls, and would wake the client twice.
     """
 
-    __slots__ = ("_head", "_loop", "_transport")
+    __slots__ = ("_cycle", "_head", "_loop", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
+    def __init__(self, connection: Connection) -> None:
+        self._transport = connection.transport
+        self._loop = connection.loop
+        self._cycle = connection.cycle
         self._head: bytes | None = None
         """What was written first; b"" once it is on its way."""
+
+    def whole(self, headers: bytes, body: bytes) -> bool:
+        """Write a whole answer of status 200; False where it must go the usual way: none was begun then.
+
+        `headers` are lines that need no care. As `send` of the cycle does it, in a third of the time.
+        """
+        cycle = self._cycle
+        if self._head is not None or cycle.response_started or cycle.disconnected or not cycle.keep_alive:
+            return False
+        if cycle.flow.write_paused:
+            return False
+        cycle.response_started = cycle.response_complete = True
+        dates = b"".join([b"%b: %b\r\n" % header for header in cycle.default_headers])
+        head = b"HTTP/1.1 200 OK\r\n%b%bcontent-length: %d\r\n\r\n" % (dates, headers, len(body))
+        self._transport.write(head + body)
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def write(self, data: bytes) -> None:
         """Write `data`, or keep it until more comes or the loop's turn is over."""
@@ -233,7 +253,9 @@ class Connection(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            self.cycle.transport = _Answer(self.transport, self.loop)  # type: ignore[assignment]
+            answer = _Answer(self)
+            self.cycle.transport = answer  # type: ignore[assignment]
+            self.scope[WHOLE] = answer.whole  # type: ignore[literal-required]
         self.headers = []  # trailers are no headers: the request's own list is in its scope
 
     def on_body(self, body: bytes) -> None:

@@ -11,6 +11,10 @@ from ...protocol.jsonrpc import Id, Notification, Request
 from ...protocol.limits import Limits
 from ...protocol.revisions import Revision
 
+WHOLE = "jackfield.whole"
+"""Where our runner's scopes have a function that writes a whole answer at once, from its header lines and its body. It
+returns False where the answer must be sent as ASGI says."""
+
 
 class Link(Protocol):
     """How one request's handler reaches its peer."""
@@ -18,6 +22,11 @@ class Link(Protocol):
     @property
     def headers(self) -> Mapping[str, str] | None:
         """The headers of the request, with lower-case names."""
+        ...
+
+    @property
+    def verify(self) -> Callable[[str, str, str | None], None] | None:
+        """Compare the headers of a request with its revision, method and name (HDR-2); None where there are none."""
         ...
 
     async def notify(self, method: str, params: Any) -> None:
@@ -40,8 +49,8 @@ class Service(Struct, frozen=True):
     """Answer a request of a peer; a JSON-RPC error comes as `Refused`. Raises nothing but CancelledError."""
     notice: Callable[[Any, Notification], None]
     """Hear a notification of a peer."""
-    stranger: Callable[[], Any]
-    """The peer of one modern request, whose `_meta` was not read yet."""
+    stranger: Any
+    """The peer of each modern request whose `_meta` was not read yet."""
     session: Callable[[Revision | None], Any]
     """The peer of a legacy session; with a revision one that needs no `initialize` any more."""
     enter: Callable[[], Awaitable[None]]

@@ -8,6 +8,7 @@ response. It replaces `data_received`, and adds to the others.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -101,7 +102,7 @@ class _Answer:
     def __init__(self, connection: Connection) -> None:
         self._transport = connection.transport
         self._loop = connection.loop
-        self._cycle = connection.cycle
+        self._cycle = weakref.ref(connection.cycle)  # which has this one: a circle would be work for the collector
         self._head: bytes | None = None
         """What was written first; b"" once it is on its way."""
 
@@ -110,8 +111,14 @@ class _Answer:
 
         `headers` are lines that need no care. As `send` of the cycle does it, in a third of the time.
         """
-        cycle = self._cycle
-        if self._head is not None or cycle.response_started or cycle.disconnected or not cycle.keep_alive:
+        cycle = self._cycle()
+        if (
+            cycle is None
+            or self._head is not None
+            or cycle.response_started
+            or cycle.disconnected
+            or not cycle.keep_alive
+        ):
             return False
         if cycle.flow.write_paused:
             return False
@@ -236,20 +243,19 @@ class Connection(HttpToolsProtocol):
     # ---- the parser
 
     def on_headers_complete(self) -> None:
-        size = len(self.url)
-        for name, value in self.headers:
-            size += len(name) + len(value) + 4
-            # Another coding would stay in the body; llhttp refuses what is ambiguous, except in HTTP/1.0.
-            if name == b"transfer-encoding" and (
-                value.lower() != b"chunked" or self.parser.get_http_version() == "1.0"
-            ):
-                raise self._failed(HTTPStatus.BAD_REQUEST)
-        if size > self._limits.headers:
+        names = [name for name, _ in self.headers]
+        # Another coding would stay in the body; llhttp refuses what is ambiguous, except in HTTP/1.0.
+        if b"transfer-encoding" in names and not self._is_chunked():
+            raise self._failed(HTTPStatus.BAD_REQUEST)
+        if self._unparsed > self._limits.headers and self._head_size() > self._limits.headers:
             raise self._failed(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         if self.parser.get_http_version() not in ("1.1", "1.0"):
             raise self._failed(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
         self._unparsed = 0
-        self._in_time()
+        if self._deadline is not None:
+            self._in_time()
+        if b"expect" in names:
+            self.expect_100_continue = b"100-continue" in [v.lower() for name, v in self.headers if name == b"expect"]
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
@@ -257,6 +263,16 @@ class Connection(HttpToolsProtocol):
             self.cycle.transport = answer  # type: ignore[assignment]
             self.scope[WHOLE] = answer.whole  # type: ignore[literal-required]
         self.headers = []  # trailers are no headers: the request's own list is in its scope
+
+    def _is_chunked(self) -> bool:
+        codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        return codings == [b"chunked"] * len(codings) and self.parser.get_http_version() != "1.0"
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
 
     def on_body(self, body: bytes) -> None:
         self._unparsed = 0

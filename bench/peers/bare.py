@@ -1,4 +1,4 @@
-"""A bare ASGI application on uvicorn, set up as ours is, that answers `{}`: the floor under it; `bare.py PORT`."""
+"""A bare ASGI application on uvicorn as it comes, but for its logs, that answers `{}`: the floor under ours; `bare.py PORT`."""
 
 import sys
 from typing import Any
@@ -27,6 +27,4 @@ if __name__ == "__main__":
         lifespan="off",
         log_level="error",
         access_log=False,
-        proxy_headers=False,
-        server_header=False,
     )

@@ -34,7 +34,7 @@ from .guard import (
     too_large,
 )
 from .post import JSON_TYPE, RETRY, Exchange, Receive, Send, closing, reply
-from .service import WHOLE, Service
+from .service import WHOLE, Service, Whole
 from .sessions import Sessions
 
 log = logging.getLogger("jackfield")
@@ -157,15 +157,15 @@ class App:
                 await self._start()
             request = decode(body, limits.depth)
             id = "" if type(request) is not Request else request.id
-            exchange = Exchange(raw, pairs, id, takes, limits, send, receive, self.waiting, extra)
+            whole: Whole | None = scope.get(WHOLE)
+            exchange = Exchange(raw, pairs, id, takes, limits, send, receive, self.waiting, whole, extra)
             if len(self.waiting) >= limits.requests:
                 self._refuse_busy(request)
             if type(request) is Request and raw.get(_VERSION_RAW) in _MODERN and self._modern:
                 frame = await exchange.serve(self.service.serve(self.service.stranger, request, exchange))
                 if type(frame) is bytes and exchange.plain and takes & JSON:  # as `finish`, some steps less
                     exchange.over = True
-                    whole = scope.get(WHOLE)
-                    if extra or whole is None or not whole(_JSON_LINE, frame):
+                    if extra or whole is None or not whole(send, _JSON_LINE, frame):
                         await reply(send, 200, [JSON_TYPE, *extra], frame, limits.write)
                 else:
                     await exchange.finish(frame)

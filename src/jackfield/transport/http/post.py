@@ -17,6 +17,7 @@ from ...protocol.jsonrpc import Id, OutNotification, Refused, encode, refusal
 from ...protocol.limits import Limits
 from ..rest import Rest
 from .guard import JSON, STREAM, Pairs, joined
+from .service import Whole
 
 log = logging.getLogger("jackfield")
 
@@ -41,8 +42,19 @@ def refused(status: int, code: int, text: str, id: Id | None = None) -> Refused:
     return frame
 
 
-async def reply(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes, seconds: float) -> None:
+async def reply(
+    send: Send,
+    status: int,
+    headers: list[tuple[bytes, bytes]],
+    body: bytes,
+    seconds: float,
+    whole: Whole | None = None,
+) -> None:
     """Send a whole answer; it is given up where the peer hung up, or takes nothing of it for `seconds` (R07)."""
+    if status == 200 and whole is not None:
+        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        if whole(send, lines, body):
+            return
     headers.append((b"content-length", b"%d" % len(body)))
     start = {"type": "http.response.start", "status": status, "headers": headers}
     try:
@@ -75,6 +87,7 @@ class Exchange(Struct, eq=False):
     waiting: set[Exchange]
     """The exchanges of the application whose handlers wait; this one is among them while its own does, the peer there
     or not."""
+    whole: Whole | None = None
     extra: Pairs = ()
     """Headers that the answer has on top."""
     cancels: bool = True
@@ -149,14 +162,13 @@ class Exchange(Struct, eq=False):
 
         Its first step is taken at once: most handlers need no other, and so neither timer nor watch.
         """
-        context = contextvars.copy_context()
         try:
-            waits_for = context.run(answer.send, None)
+            waits_for = answer.send(None)
         except StopIteration as done:
             return done.value
         except asyncio.CancelledError:  # the handler's own; nobody else could have asked for it meanwhile
             return self._cancelled_here()
-        return await self.wait(Rest(answer, context, waits_for))
+        return await self.wait(Rest(answer, None, waits_for))
 
     async def wait(self, answer: Awaitable[Refused | bytes | None]) -> Refused | bytes | None:
         """Wait for the answer, while the peer is watched; after `silence` seconds it becomes a stream."""
@@ -210,7 +222,7 @@ class Exchange(Struct, eq=False):
             headers = [JSON_TYPE, *self.extra]
             if status == 503:
                 headers.append(RETRY)
-            await reply(self.send, status, headers, frame, self.limits.write)
+            await reply(self.send, status, headers, frame, self.limits.write, self.whole)
             return
         if frame is not None:
             self._put(encode_event(frame))

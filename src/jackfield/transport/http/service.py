@@ -12,8 +12,10 @@ from ...protocol.limits import Limits
 from ...protocol.revisions import Revision
 
 WHOLE = "jackfield.whole"
-"""Where our runner's scopes have a function that writes a whole answer at once, from its header lines and its body. It
-returns False where the answer must be sent as ASGI says."""
+"""Where our runner's scopes have a `Whole`."""
+Whole = Callable[[Any, bytes, bytes], bool]
+"""Writes a whole answer of status 200 at once: for the request with this `send`, from its header lines and its body.
+Returns False where nothing was written, and the answer must be sent as ASGI says."""
 
 
 class Link(Protocol):

@@ -128,7 +128,13 @@ class Exchange(Struct, eq=False):
         if (
             raw.get(b"mcp-method") == method.encode()
             and raw.get(b"mcp-protocol-version") == revision.encode()
-            and (name is None or (raw.get(b"mcp-name") == name.encode() and PLAIN.fullmatch(name)))
+            and (
+                name is None
+                or (
+                    raw.get(b"mcp-name") == name.encode()
+                    and ((name.isascii() and name.isidentifier()) or PLAIN.fullmatch(name))
+                )
+            )
             and len(raw) == len(self.pairs)
         ):
             return  # nearly all do

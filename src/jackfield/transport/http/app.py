@@ -45,6 +45,8 @@ _USUAL_TYPE: Final = b"application/json"
 _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 _UNUSUAL: Final = (b"origin", b"sec-fetch-site", b"content-encoding")
 """Headers that most requests do not have, and that the guard must see."""
+_MOST_SAID: Final = 16 * 2**10
+"""How large an `initialize` may be that begins a session (R08)."""
 _VERSION: Final = "mcp-protocol-version"
 _VERSION_RAW: Final = _VERSION.encode()
 _MODERN: Final = frozenset(name.encode() for name in MODERN_NAMES)
@@ -213,9 +215,8 @@ class App:
                 raise Denied(400, text, SERVER_ERROR, id=_id(message))
             await self._serve_modern(message, exchange)
         elif self._legacy:
-            if version is not None and not _is_initialize(message) and find(version.strip()) is None:
-                shown = printable(version, 80)
-                raise Denied(400, f"Bad Request: Unsupported protocol version {shown!r}", SERVER_ERROR)
+            if not _is_initialize(message):
+                _check_version(version)
             await self._serve_legacy(message, size, exchange)
         elif _is_initialize(message):  # the engine says what to do instead (ERA-V4)
             frame = await exchange.serve(self.service.serve(self.service.session(None), message, exchange))
@@ -253,6 +254,9 @@ class App:
 
     async def _serve_legacy(self, message: Message, size: int, exchange: Exchange) -> None:
         if _is_initialize(message):
+            if self._keeps_sessions and size > _MOST_SAID:
+                text = f"`initialize` may take {_MOST_SAID} bytes here, for a session keeps what it says"
+                raise Denied(413, text, id=message.id)
             await self._initialize(message, exchange)
             return
         if not self._keeps_sessions:
@@ -299,6 +303,7 @@ class App:
     async def _not_post(self, scope: Scope, headers: dict[str, str], extra: Pairs, send: Send) -> None:
         method, seconds = scope["method"], self._limits.write
         here = scope["path"] in self._paths or self._is_here(scope)
+        self.guard.check_host(headers)
         if here and method == "OPTIONS" and (answer := self.guard.preflight(headers)) is not None:
             await reply(send, 200, [*answer], b"", seconds)
             return
@@ -316,6 +321,7 @@ class App:
         if method != "DELETE" or not ends:
             allowed = b"POST, DELETE" if self._keeps_sessions else b"POST"
             raise Denied(405, "Method Not Allowed: messages are POSTed", SERVER_ERROR).with_header(b"allow", allowed)
+        _check_version(headers.get(_VERSION))
         self.sessions.end(self.sessions.find(headers.get(_SESSION), self.guard.principal))
         await reply(send, 200, [*extra], b"", seconds)
 
@@ -397,6 +403,11 @@ class App:
         if self._entered:
             self._entered = False
             await self.service.leave()
+
+
+def _check_version(version: str | None) -> None:
+    if version is not None and find(version.strip()) is None:
+        raise Denied(400, f"Bad Request: Unsupported protocol version {printable(version, 80)!r}", SERVER_ERROR)
 
 
 def _is_initialize(message: Message) -> TypeGuard[Request]:

@@ -145,16 +145,21 @@ class Guard:
 
     def check_place(self, headers: dict[str, str]) -> None:
         """Judge Host, Origin and Sec-Fetch-Site (T01, T02, HTTP-8). Raises Denied."""
-        text = headers.get("host")
-        host = None if text is None else self._check_host(text)
-        if host is None and self._checks_host:
-            raise Denied(400, "the request has no Host header")
+        host = self.check_host(headers)
         origin = headers.get("origin")
         if origin is not None:
             self._check_origin(origin, host)
         elif headers.get("sec-fetch-site", "").strip().lower() == "cross-site":
             text = "a request from another site (Sec-Fetch-Site: cross-site) without an Origin that is allowed"
             raise Denied(403, f"{text}; see the setting allowed_origins")
+
+    def check_host(self, headers: dict[str, str]) -> Place | None:
+        """Judge Host alone, and return it. Raises Denied."""
+        text = headers.get("host")
+        host = None if text is None else self._check_host(text)
+        if host is None and self._checks_host:
+            raise Denied(400, "the request has no Host header")
+        return host
 
     @property
     def _checks_host(self) -> bool:
@@ -186,8 +191,8 @@ class Guard:
                 return
             if host is not None:
                 port = host.port or _PORTS.get(scheme, "")
-                if place.host == host.host and place.port == port:
-                    return  # its own page
+                if self._checks_host and place.host == host.host and place.port == port:
+                    return  # its own page; where any Host is taken, a name that was bound anew would pass so (T01)
                 if is_loopback(place.host) and is_loopback(host.host):
                     return  # a page on this machine, as inspectors have
         shown = printable(text, 80)

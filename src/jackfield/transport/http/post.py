@@ -244,6 +244,7 @@ class Exchange(Struct, eq=False):
 
     def stop(self, ending: Refused | None = None) -> None:
         """Cancel the handler; `ending` is what the peer is told, where it is still there."""
+        self.waiting.discard(self)
         if self.over:
             return
         self.over = True

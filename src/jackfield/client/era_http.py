@@ -15,7 +15,6 @@ from ..protocol.errors import (
 )
 from ..protocol.printable import printable
 from ..protocol.revisions import LEGACY, Revision, find
-from ..transport.http.faults import StatusError
 from ..transport.http.target import Http
 from .era import MODERN_CODES, Greeting, supported_by
 from .link import Link
@@ -88,7 +87,7 @@ class HttpGreeting(Greeting):
 
     def _judge(self, error: PeerError | HttpError) -> int | None:
         """As said; failures of the server or on the way, redirects and refused credentials say nothing (ERA-H3)."""
-        status = error.status if isinstance(error, HttpError | StatusError) else 200
+        status = error.status or 200
         code = error.code if isinstance(error, PeerError) else None
         if code in MODERN_CODES:
             return code
@@ -102,7 +101,7 @@ class HttpGreeting(Greeting):
         text = str(super()._refused(link, error))
         if self._probed is not None:
             text += f"; server/discover was answered with: {printable(str(self._probed), 500)}"
-        if isinstance(error, HttpError | StatusError) and error.status in _NOT_HERE:
+        if error.status in _NOT_HERE:
             text += "; the transport of 2024-11-05, HTTP with two endpoints (HTTP+SSE), is not spoken yet"
         return NotSupported(text)
 

@@ -25,7 +25,6 @@ from ..protocol.types import (
     decoder,
     keep,
 )
-from ..transport.http.faults import StatusError
 from .link import Link
 from .values import encode_value
 
@@ -150,9 +149,7 @@ class Session:
         """Note where a refusal over HTTP means that the server is not what it was: look at it anew (ERA-H2, LH-8)."""
         if isinstance(error, HttpError):
             self._stale = self._stale or error.status in _NO_MCP_HERE
-        elif isinstance(error, SessionExpired) or (
-            isinstance(error, StatusError) and error.code == UNSUPPORTED_VERSION
-        ):
+        elif isinstance(error, SessionExpired) or (error.status is not None and error.code == UNSUPPORTED_VERSION):
             self._stale = True
 
     def _read_call(self, raw: Raw) -> Any:

@@ -75,10 +75,14 @@ class FrameError(ProtocolError):
 
 
 class PeerError(JackfieldError):
-    """The peer answered with a JSON-RPC error. `message` is its own text, `str(error)` is fit for a terminal."""
+    """The peer answered with a JSON-RPC error. `message` is its own text, `str(error)` is fit for a terminal.
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    `status` is the HTTP status that came with it, where that says that the request failed (FT-2); else None.
+    """
+
+    def __init__(self, code: int, message: str, data: Any = None, status: int | None = None) -> None:
         super().__init__(f"{printable(message, 1000)} ({code})")
+        self.status = status
         self.code = code
         self.message = message
         self.data = data

@@ -62,7 +62,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     write: float = 30.0
     """How long an HTTP peer may take nothing of what is sent to it before it is given up."""
     head_time: float = 10.0
-    """How long an HTTP client may take for the head of a request."""
+    """How long an HTTP client may take for the head of a request, and send nothing more of a body."""
+    body_time: float = 60.0
+    """How long an HTTP client may take for a whole body."""
     pages: int = 1000
     """Pages of one list that a client reads."""
     stderr: int = 64 * 2**10

@@ -96,7 +96,7 @@ class Server(Serving):
             raise RegistrationError(f"page_size is {page_size}; it must be at least 1, or None for one page")
         if isinstance(eras, str) or not eras or not set(eras) <= {"modern", "legacy"}:
             raise RegistrationError(f"eras={eras!r}: it holds 'modern', 'legacy' or both")
-        if not 0 <= list_ttl < 2**53:
+        if not isinstance(list_ttl, int | float) or not 0 <= list_ttl < 2**53:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RegistrationError(f"list_ttl is {list_ttl}; it must be a number of seconds, 0 or more")
         self.name = name
         self.limits = limits or Limits()

@@ -21,7 +21,6 @@ from jackfield.protocol.errors import (
     PeerError,
 )
 from jackfield.protocol.limits import Limits
-from jackfield.transport.http.faults import StatusError
 from jackfield.transport.http.target import Http
 from tests.client.fakes import text_result
 from tests.client.web import (
@@ -176,7 +175,7 @@ async def test_answer_without_a_length() -> None:
 async def test_error_with_its_status() -> None:
     """A JSON-RPC error is told as such on any status, which the exception holds (FT-2)."""
     error = await refused(fault(-32601, "no such method", status=404))
-    assert isinstance(error, StatusError)
+    assert isinstance(error, PeerError)
     assert (error.code, error.message, error.status) == (-32601, "no such method", 404)
     error = await refused(fault(-32602, "no such tool", {"a": 1}))
     assert type(error) is PeerError

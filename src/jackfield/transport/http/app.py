@@ -21,6 +21,7 @@ from ...protocol.jsonrpc import Id, Message, Notification, Refused, Request, Res
 from ...protocol.printable import printable
 from ...protocol.revisions import find
 from .guard import (
+    BOTH_TYPES,
     JSON,
     LATEST,
     MODERN_NAMES,
@@ -87,7 +88,7 @@ class App:
         health: bool = False,
         loopback: bool = False,
     ) -> None:
-        if not path.startswith("/") or any(character in path for character in "?#%"):
+        if not isinstance(path, str) or not path.startswith("/") or any(mark in path for mark in "?#%"):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RegistrationError(f"path {path!r}: it begins with / and has none of ? # %")
         self.service = service
         self.path = "/" + path.strip("/")
@@ -247,12 +248,14 @@ class App:
             answer = self.service.serve(self.service.stranger, message, exchange)
             await exchange.finish(await exchange.serve(answer))
         elif isinstance(message, Response):
-            raise Denied(400, "a client sends no answers in this revision (BASE-6)")
+            raise Denied(400, "a client sends no answers in this revision")
         else:
             self.service.notice(self.service.stranger, message)
             await self._accept(exchange)
 
     async def _serve_legacy(self, message: Message, size: int, exchange: Exchange) -> None:
+        if exchange.takes != JSON | STREAM:
+            raise Denied(406, BOTH_TYPES, SERVER_ERROR, id=_id(message))
         if _is_initialize(message):
             if self._keeps_sessions and size > _MOST_SAID:
                 text = f"`initialize` may take {_MOST_SAID} bytes here, for a session keeps what it says"

@@ -39,6 +39,11 @@ class Bind(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raises RegistrationError for numbers that cannot be, and for what this system does not have."""
+        for name in ("port", "workers"):
+            if type(getattr(self, name)) is not int:
+                raise RegistrationError(f"{name} is {getattr(self, name)!r}; it must be a whole number")
+        if self.uds == "":
+            raise RegistrationError("uds is empty; it is the path of a Unix domain socket")
         if not 0 <= self.port <= 65535:
             raise RegistrationError(f"port is {self.port}; it must be 0 to 65535")
         if self.workers < 1:

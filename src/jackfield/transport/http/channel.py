@@ -20,6 +20,7 @@ from ...protocol.errors import (
     InvalidResult,
     JackfieldError,
     LimitExceeded,
+    PeerError,
     SessionExpired,
 )
 from ...protocol.framing import EventReader
@@ -31,7 +32,7 @@ from ...protocol.revisions import Revision
 from ...protocol.types import CancelledParams, decoder
 from ..asking import CANCELLED
 from ..connection import Connection
-from .faults import StatusError, http_error
+from .faults import http_error
 
 log = logging.getLogger("jackfield")
 
@@ -238,7 +239,7 @@ class HttpChannel:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             text = "could not be connected to in time (limit `start`)"
         elif isinstance(error, aiohttp.ClientConnectorError):
-            text = f"could not be connected to: {error}"
+            text = f"could not be connected to: {error.os_error.strerror or error.os_error}"
         elif isinstance(error, aiohttp.ClientResponseError):  # its text holds the whole URL
             text = f"sent what is no HTTP answer: {error.message}"
         else:
@@ -356,7 +357,7 @@ class HttpChannel:
             message.id = id
         error = message.error
         if message.id == id and error is not None and status >= 300:
-            self.connection.fail(id, StatusError(error.code, error.message, error.data, status))
+            self.connection.fail(id, PeerError(error.code, error.message, error.data, status))
         else:
             self.connection.take(message, size)
         return message.id == id

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from ...protocol.errors import HttpError, PeerError
+from ...protocol.errors import HttpError
 from ...protocol.printable import printable
 
 _HINTS: Final = {
@@ -18,14 +18,6 @@ _HINTS: Final = {
     413: "the request is larger than it takes",
     429: "it was asked too often; wait before you ask again",
 }
-
-
-class StatusError(PeerError):
-    """A JSON-RPC error that came with an HTTP `status` which says that the request failed (FT-2)."""
-
-    def __init__(self, code: int, message: str, data: Any, status: int) -> None:
-        super().__init__(code, message, data)
-        self.status = status
 
 
 def http_error(

@@ -42,7 +42,7 @@ _MCP_HEADERS: Final = frozenset(
 )
 _EXPOSED: Final = b"Mcp-Session-Id, WWW-Authenticate, MCP-Protocol-Version"
 _VARY: Final = (b"vary", b"Origin")
-_BOTH_TYPES: Final = "Not Acceptable: Client must accept both application/json and text/event-stream"
+BOTH_TYPES: Final = "Not Acceptable: Client must accept both application/json and text/event-stream"
 
 
 class Denied(Exception):
@@ -87,9 +87,11 @@ class Guard:
         eras: frozenset[str],
     ) -> None:
         for option, value in (("allowed_hosts", allowed_hosts), ("allowed_origins", allowed_origins)):
-            if isinstance(value, str):
+            if isinstance(value, str | bool):
                 raise RegistrationError(f"{option} is a sequence; write {option}=[{value!r}]")
-        if token is not None and not re.fullmatch(r"[!-~]+", token):
+        if isinstance(cors, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RegistrationError('cors holds origins; write cors=["https://app.example"], or cors="*"')
+        if token is not None and not (isinstance(token, str) and re.fullmatch(r"[!-~]+", token)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RegistrationError("the token must be visible ASCII characters, at least one")
         allowed_origins = tuple(allowed_origins)
         cors = (cors,) if isinstance(cors, str) else tuple(cors)
@@ -237,7 +239,7 @@ class Guard:
         modern = self._modern and (not self._legacy or beyond_legacy(headers.get("mcp-protocol-version", LATEST)))
         if taken and modern:
             return
-        raise Denied(406, _BOTH_TYPES, SERVER_ERROR)
+        raise Denied(406, BOTH_TYPES, SERVER_ERROR)
 
     # ---- pages of other sites (F26)
 

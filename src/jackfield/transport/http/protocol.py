@@ -8,6 +8,7 @@ response. It replaces `data_received`, and adds to the others.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -113,18 +114,39 @@ class Connection(HttpToolsProtocol):
         self._fault: HTTPStatus | None = None
         """What a callback found; httptools tells only that one failed."""
         self._refused = False
+        self._body_until = 0.0
+        """The end of the time for the body that comes, by the loop's clock."""
+        self._earlier: list[Any] = []
+        """Requests that are still being answered while later ones came: `cycle` is the latest."""
 
     # ---- the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.server_state.most:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+        if len(self.connections) > self.server_state.most and not self._make_room():
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many connections (limit `requests`)")
         else:
             self._expect_more()
 
+    def _make_room(self) -> bool:
+        """Close a connection that has nothing to do, if there is one."""
+        others: set[Any] = self.connections
+        for other in others:
+            if isinstance(other, Connection) and other is not self and other._rests():
+                other.transport.close()
+                return True
+        return False
+
+    def _rests(self) -> bool:
+        """Whether it has been of use, and nothing is under way."""
+        return self.cycle is not None and self._idle() and not self._unparsed and not self.transport.is_closing()  # pyright: ignore[reportUnnecessaryComparison]
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        for cycle in self._earlier:  # uvicorn tells the latest alone
+            if not cycle.response_complete:
+                cycle.disconnected = True
+            cycle.message_event.set()
         self._unset_keepalive_if_required()
         for timer in (self._deadline, self._stalled):
             if timer is not None:
@@ -151,7 +173,7 @@ class Connection(HttpToolsProtocol):
                 self._expect_more()
         elif self.cycle.more_body and not self.cycle.response_started:
             self._in_time()
-            self._expect_more()
+            self._expect_more(self._body_until - self.loop.time())
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -189,7 +211,11 @@ class Connection(HttpToolsProtocol):
             self._in_time()
         if b"expect" in names:
             self.expect_100_continue = b"100-continue" in [v.lower() for name, v in self.headers if name == b"expect"]
+        before = self.cycle
         super().on_headers_complete()
+        if before is not None and not before.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
+            self._earlier = [cycle for cycle in (*self._earlier, before) if not cycle.response_complete]
+        self._body_until = self.loop.time() + self._limits.body_time
         self.scope[WHOLE] = self._whole  # type: ignore[literal-required]
         self.headers = []  # trailers are no headers: the request's own list is in its scope
 
@@ -258,8 +284,8 @@ class Connection(HttpToolsProtocol):
     def _idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
 
-    def _expect_more(self) -> None:
-        self._deadline = self.loop.call_later(self._limits.head_time, self._too_slow)
+    def _expect_more(self, left: float = math.inf) -> None:
+        self._deadline = self.loop.call_later(max(0, min(self._limits.head_time, left)), self._too_slow)
 
     def _in_time(self) -> None:
         if self._deadline is not None:
@@ -277,7 +303,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 
-    def _refuse(self, status: HTTPStatus) -> None:
+    def _refuse(self, status: HTTPStatus, why: str = "") -> None:
         """Answer what is no request, and read no more; cut the connection where that answer could be taken for another.
 
         The client has a moment to read it.
@@ -291,7 +317,7 @@ class Connection(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         self._in_time()
-        text = f"{status.phrase}\n".encode()
+        text = f"{why or status.phrase}\n".encode()
         head = [b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode())]
         head += [b"%s: %s\r\n" % header for header in self.server_state.default_headers]
         if status is HTTPStatus.SERVICE_UNAVAILABLE:

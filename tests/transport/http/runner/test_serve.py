@@ -207,21 +207,46 @@ async def test_a_peer_that_takes_nothing_is_given_up() -> None:
 
 
 async def test_connections_are_capped() -> None:
-    """Beyond `requests` connections a new one is answered 503 at once, and taken again when there is room."""
+    """Beyond `requests` connections one that has nothing to do makes room; else the new one is answered 503 at once."""
     async with served(requests=2) as run:
         first, second = await run.connect(), await run.connect()
-        assert (await first.post())[0] == (await second.post())[0] == 200
-        status, headers, _ = await (third := await run.connect()).answer()
+        status, headers, body = await (third := await run.connect()).answer()
         assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
+        assert b"`requests`" in body
         assert await third.rest() == b""
         third.close()
-        first.send(b"POST /mcp HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
-        assert (await first.answer())[0] == 200
+        assert (await first.post())[0] == 200
+        fourth = await run.connect()
+        assert (await fourth.post())[0] == 200
         assert await first.rest() == b""
-        first.close()
-        async with asyncio.timeout(PATIENCE):
-            while (await (await run.connect()).post())[0] != 200:
-                pass
+        assert (await second.post())[0] == 200
+
+
+async def test_a_body_that_drips_is_given_up() -> None:
+    """A body has `body_time` seconds as a whole, however often something of it comes (T11)."""
+    async with served(body_time=0.3, head_time=60) as run:
+        raw = await run.connect()
+        raw.send(b"POST /mcp HTTP/1.1\r\nhost: a\r\ncontent-length: 900\r\n\r\n")
+
+        async def drip() -> None:
+            while True:
+                raw.send(b" ")
+                await asyncio.sleep(0.05)
+
+        dripping = asyncio.create_task(drip())
+        assert (await raw.answer())[0] == 408
+        dripping.cancel()
+
+
+async def test_all_requests_hear_of_a_hang_up() -> None:
+    """A request that others came behind, on the same connection, is told too that its peer is gone (HTTP-7)."""
+    async with served() as run:
+        raw = await run.connect()
+        raw.send(post("/wait") + post("/wait"))
+        await run.app.until("waiting")
+        raw.close()
+        await run.app.until("gone")
+        assert run.app.happened.count("waiting") == 1
 
 
 # ---- what is no request

@@ -1,4 +1,4 @@
-"""A bare ASGI application on uvicorn as it comes, but for its logs, that answers `{}`: the floor under ours; `bare.py PORT`."""
+"""A bare ASGI application on uvicorn as it comes, without logs, that answers `{}`: our floor; `bare.py PORT`."""
 
 import sys
 from typing import Any

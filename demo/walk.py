@@ -1,4 +1,4 @@
-"""The planner walk: a client plans a day with a server, in memory, over stdio and over HTTP, in both eras."""
+"""The planner walk: a client plans a day with a server that asks before it overwrites, each way, in both eras."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from jackfield import Client, Stdio
+from jackfield import Client, ClientQuestion, Stdio
 from jackfield.servers.planner.example import PLAN_ID, broken_plan, plan, request
 from jackfield.servers.planner.server import server
 
@@ -25,8 +25,26 @@ BROKEN = [
 ]
 
 
+ASKED = f"A plan is saved already as {PLAN_ID}. Overwrite it?"
+
+
 class Failure(Exception):
     """Something that did not come out as it must."""
+
+
+class Person:
+    """Stands for whoever sits at the client: shows what is asked, and answers what was decided before."""
+
+    def __init__(self) -> None:
+        self.overwrite = False
+        self.asked: list[str] = []
+
+    def answer(self, question: ClientQuestion) -> dict[str, bool]:
+        self.asked.append(question.message)
+        print(f"      ?  {question.server} asks: {question.message} {short(list(question.schema['properties']))}")
+        given = {"overwrite": self.overwrite}
+        print(f"      !  the person answers: {short(given)}")
+        return given
 
 
 def short(value: Any, width: int = 92) -> str:
@@ -38,69 +56,94 @@ def short(value: Any, width: int = 92) -> str:
 class Walk:
     """One walk with one client: does a step, shows it, and checks what came back."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, person: Person) -> None:
         self.client = client
+        self.person = person
         self.steps = 0
 
-    def show(self, sent: str, got: Any, as_expected: bool) -> None:
+    def send(self, what: str) -> None:
         self.steps += 1
-        print(f"  {self.steps:2}. -> {short(sent)}")
-        print(f"      <- {short(got)}")
-        if not as_expected:
-            raise Failure(f"step {self.steps} ({sent}) gave: {got}")
+        print(f"  {self.steps:2}. -> {short(what)}")
 
-    async def call(self, tool: str, sent: str, **arguments: Any) -> Any:
-        result = await self.client.call_tool(tool, arguments)
-        return f"tools/call {tool} {sent}".rstrip(), result
+    def got(self, what: Any, as_expected: bool) -> None:
+        print(f"      <- {short(what)}")
+        if not as_expected:
+            raise Failure(f"step {self.steps} gave: {what}")
+
+    async def call(self, tool: str, what: str, **arguments: Any) -> Any:
+        self.send(f"tools/call {tool} {what}".rstrip())
+        return await self.client.call_tool(tool, arguments)
 
     async def all(self) -> None:
-        client = self.client
-        tools = [tool.name for tool in await client.list_tools()]
-        self.show("tools/list", tools, tools == ["get_plan_contract", "validate_plan", "save_plan"])
-        prompts = [prompt.name for prompt in await client.list_prompts()]
-        self.show("prompts/list", prompts, prompts == ["draft-plan"])
-        prompt = await client.get_prompt("draft-plan", {"request_json": json.dumps(request())})
+        await self.look()
+        await self.draft()
+        await self.save()
+
+    async def look(self) -> None:
+        self.send("tools/list")
+        tools = [tool.name for tool in await self.client.list_tools()]
+        self.got(tools, tools == ["get_plan_contract", "validate_plan", "save_plan"])
+        self.send("prompts/list")
+        prompts = [prompt.name for prompt in await self.client.list_prompts()]
+        self.got(prompts, prompts == ["draft-plan"])
+        self.send("prompts/get draft-plan")
+        prompt = await self.client.get_prompt("draft-plan", {"request_json": json.dumps(request())})
         text = getattr(prompt.messages[0].content, "text", "")
-        self.show("prompts/get draft-plan", text, PLAN_ID in text)
-
-        sent, result = await self.call("get_plan_contract", "")
+        self.got(text, PLAN_ID in text)
+        result = await self.call("get_plan_contract", "")
         contract = result.structured_content
-        self.show(
-            sent, result.text, contract["format"] == "daily-momentum-ai-plan" and len(contract["categories"]) == 9
-        )
+        self.got(result.text, contract["format"] == "daily-momentum-ai-plan" and len(contract["categories"]) == 9)
 
-        sent, result = await self.call("validate_plan", "the draft", plan=plan(), request=request())
+    async def draft(self) -> None:
+        result = await self.call("validate_plan", "the draft", plan=plan(), request=request())
         verdict = result.structured_content
         warnings = [(issue["code"], issue["path"]) for issue in verdict["warnings"]]
-        self.show(sent, verdict, verdict["valid"] and warnings == [("overnight", "$.routine.blocks[4]")])
+        self.got(verdict, verdict["valid"] and warnings == [("overnight", "$.routine.blocks[4]")])
 
         broken = json.dumps(broken_plan())
-        sent, result = await self.call("validate_plan", "a broken draft, as text", plan=broken, request=request())
+        result = await self.call("validate_plan", "a broken draft, as text", plan=broken, request=request())
         verdict = result.structured_content
         errors = [(issue["code"], issue["path"]) for issue in verdict["errors"]]
-        self.show(sent, verdict["errors"], not verdict["valid"] and errors == BROKEN)
+        self.got(verdict["errors"], not verdict["valid"] and errors == BROKEN)
 
-        sent, result = await self.call("save_plan", "the broken draft", plan=broken_plan(), request=request())
-        self.show(sent, "isError: " + result.text, result.is_error and result.text.startswith("Plan not saved."))
+    async def save(self) -> None:
+        result = await self.call("save_plan", "the broken draft", plan=broken_plan(), request=request())
+        self.got("isError: " + result.text, result.is_error and result.text.startswith("Plan not saved."))
+        result = await self.call("save_plan", "the draft", plan=plan(), request=request())
+        self.got(result.structured_content, result.structured_content["saved"] is True and not self.person.asked)
 
-        sent, result = await self.call("save_plan", "the draft", plan=plan(), request=request())
-        self.show(sent, result.structured_content, result.structured_content["saved"] is True)
+        await self.save_over(yes=False)
+        await self.read("Calm weekday")
+        await self.save_over(yes=True)
+        self.send("resources/list")
+        listed = [resource.uri for resource in await self.client.list_resources()]
+        self.got(listed, listed == [URI])
+        self.send("resources/templates/list")
+        templates = [template.uri_template for template in await self.client.list_resource_templates()]
+        self.got(templates, templates == ["plan://{plan_id}"])
+        await self.read("Calmer weekday")
 
-        sent, result = await self.call("save_plan", "the draft once more", plan=plan(), request=request())
-        self.show(sent, result.structured_content, result.structured_content["saved"] is False)
+    async def save_over(self, *, yes: bool) -> None:
+        """Save another draft over the saved one; the person is asked about it while the call waits."""
+        self.person.overwrite, self.person.asked = yes, []
+        another = {**plan(), "name": "Calmer weekday"}
+        result = await self.call("save_plan", "another draft", plan=another, request=request())
+        saved = result.structured_content["saved"]
+        self.got(result.structured_content, saved is yes and self.person.asked == [ASKED])
 
-        listed = [resource.uri for resource in await client.list_resources()]
-        self.show("resources/list", listed, listed == [URI])
-        read = await client.read_resource(URI)
+    async def read(self, wanted: str) -> None:
+        self.send(f"resources/read {URI}")
+        read = await self.client.read_resource(URI)
         name = json.loads(read.contents[0].text or "null")["name"]
-        self.show(f"resources/read {URI}", f"the plan called {name!r}", name == "Calm weekday")
+        self.got(f"the plan called {name!r}", name == wanted)
 
 
 async def walk(title: str, target: Any, mode: str) -> tuple[str, str, int, float]:
-    async with Client(target, mode=mode) as client:
+    person = Person()
+    async with Client(target, mode=mode, elicit=person.answer) as client:
         print(f"\n{title}: {client.server.name} {client.server.version}, revision {client.revision}")
         begin = time.perf_counter()
-        steps = Walk(client)
+        steps = Walk(client, person)
         await steps.all()
         return title, client.revision, steps.steps, time.perf_counter() - begin
 

@@ -120,6 +120,14 @@ class Call:
                 await self._came.wait()
         return self
 
+    async def told(self, count: int) -> Call:
+        """Wait until so many messages have come on the stream."""
+        async with asyncio.timeout(10):
+            while not self.messages or len(self.events) < count:
+                self._came.clear()
+                await self._came.wait()
+        return self
+
     async def end(self) -> Call:
         """Wait until the application has done with the request."""
         async with asyncio.timeout(10):
@@ -182,9 +190,13 @@ HELLO = message(
 )
 
 
-async def session(app: Any, **headers: str | None) -> str:
+async def session(app: Any, capabilities: dict[str, Any] | None = None, **headers: str | None) -> str:
     """The id of a new session, after its handshake."""
-    call = await Call(app, headers=changed(USUAL, headers), body=HELLO).end()
+    hello = HELLO
+    if capabilities is not None:
+        params = json.loads(HELLO)["params"] | {"capabilities": capabilities}
+        hello = message("initialize", params, 0)
+    call = await Call(app, headers=changed(USUAL, headers), body=hello).end()
     id = call.headers["mcp-session-id"]
     done = await legacy(app, message("notifications/initialized", id=None), id, **headers).end()
     assert done.status == 202

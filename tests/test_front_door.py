@@ -1,7 +1,9 @@
 """What `import jackfield` offers, and what importing costs."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +53,20 @@ def test_a_server_does_not_import_what_it_does_not_need() -> None:
     loaded = modules_after("from jackfield import Server")
     assert not loaded & {"aiohttp", "uvicorn", "jsonschema_rs", "cryptography", "pydantic", "jackfield.client.client"}
     assert len(loaded) <= 200
+
+
+def test_nothing_is_opened_or_fetched_because_a_peer_says_so() -> None:
+    """No module has a way to show a page, to fetch one besides its own connections, or to run a shell (ELC-7, SEC-3,
+    SEC-4).
+    """
+    named: set[str] = set()
+    for path in Path(jackfield.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                named.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.Attribute):
+                named.add(node.attr)
+            elif isinstance(node, ast.keyword) and node.arg is not None:
+                named.add(node.arg)
+    assert "getproxies" in named
+    assert not named & {"webbrowser", "urlopen", "urlretrieve", "startfile", "system", "popen", "shell"}

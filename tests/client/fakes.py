@@ -57,6 +57,7 @@ class Fake:
         self.heard: list[dict[str, Any]] = []
         self.starts = 0
         self.ends = 0
+        self.asks = 0
         self._open = False
         self.connection: Connection | None = None
         self._waiting: list[tuple[Callable[[], bool], asyncio.Event]] = []
@@ -114,6 +115,20 @@ class Fake:
         """Send a notification."""
         self.say({"method": method, "params": params or {}})
 
+    async def ask(self, method: str, params: Any = None) -> dict[str, Any]:
+        """Send a request, as a legacy server does, and return the client's answer: its `result` or `error`."""
+        self.asks += 1
+        id = f"ask-{self.asks}"
+        self.say({"id": id, "method": method, "params": params or {}})
+        await self.until(lambda: bool(self.heard) and self.answer_to(id) is not None)
+        answer = self.answer_to(id)
+        assert answer is not None
+        return answer
+
+    def answer_to(self, id: str) -> dict[str, Any] | None:
+        """The client's answer to the request with that id; None while there is none."""
+        return next((message for message in self.heard if message.get("id") == id and "method" not in message), None)
+
     def methods(self) -> list[str]:
         """The methods that came, in order."""
         return [message["method"] for message in self.heard if "method" in message]
@@ -147,3 +162,31 @@ def legacy(**answers: Any) -> Fake:
 def text_result(text: str, **more: Any) -> dict[str, Any]:
     """The result of a tool that says something, for both eras."""
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"} | more
+
+
+def form(message: str = "Sure?", required: list[str] | None = None, **fields: Any) -> dict[str, Any]:
+    """The params of `elicitation/create` for a form; without fields it has one, the yes or no `sure`."""
+    schema = {"type": "object", "properties": fields or {"sure": {"type": "boolean"}}, "required": required or []}
+    return {"message": message, "requestedSchema": schema}
+
+
+def page(url: str = "https://example.com/pay", **more: Any) -> dict[str, Any]:
+    """The params of `elicitation/create` for a page to visit."""
+    return {"mode": "url", "message": "Pay", "url": url, **more}
+
+
+def sample(text: str = "Hi", **more: Any) -> dict[str, Any]:
+    """The params of `sampling/createMessage`."""
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": 9, **more}
+
+
+def asks(state: str | None = None, **questions: tuple[str, Any]) -> dict[str, Any]:
+    """The answer to a modern request that needs answers first; each question is a method and its params or None."""
+    requests = {
+        key: {"method": method} | ({} if params is None else {"params": params})
+        for key, (method, params) in questions.items()
+    }
+    result: dict[str, Any] = {"resultType": "input_required"}
+    return (
+        result | ({"inputRequests": requests} if requests else {}) | ({} if state is None else {"requestState": state})
+    )

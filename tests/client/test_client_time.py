@@ -144,7 +144,7 @@ async def test_what_can_take_long_asks_for_progress(make: Callable[..., Fake]) -
     server = make(tools__call=text_result(""), prompts__get=prompt, resources__read=contents, tools__list={"tools": []})
     async with Client(server) as client:
         await client.call_tool("a")
-        await client.call_tool("a", meta={"progressToken": "mine", "x/y": 1})
+        await client.call_tool("a", meta={"x/y": 1})
         await client.read_resource("a:b")
         await client.get_prompt("p")
     asked = [

@@ -124,7 +124,7 @@ async def test_cancellation_reaches_the_tool(site: Site, mode: str) -> None:
     """A call that times out or is given up ends the tool at the server (HTTP-7, CAN-4)."""
     async with client_of(site, mode) as client:
         with pytest.raises(RequestTimeout):
-            await client.call_tool("wait", timeout=0.05)
+            await client.call_tool("wait", timeout=0.5)
         await site.cancelled.wait()
         site.cancelled.clear()
         site.waiting.clear()

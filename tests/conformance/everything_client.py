@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jackfield import CallToolResult, Client
+from jackfield.client.questions import ClientQuestion
 
 FIRST_MODERN = "2026-07-28"
 NOT_YET = {
-    "elicitation-sep1034-client-defaults": "questions (elicitation)",
-    "sep-2322-client-request-state": "questions (input_required)",
+    "elicitation-sep1034-client-defaults": "the GET stream of legacy sessions, on which this server asks",
     "sse-retry": "the GET stream of legacy sessions",
 }
 """Scenarios that this release cannot do, and what each waits for; all of auth/ waits for authorization."""
@@ -81,6 +81,36 @@ async def echo_schema(client: Client, context: dict[str, Any]) -> None:
     await call(client, "json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
 
 
+async def accept_defaults(client: Client, context: dict[str, Any]) -> None:
+    await client.list_tools()
+    said = (await call(client, "test_client_elicitation_defaults", {})).text
+    prefix = "Elicitation completed: "
+    expect(said[: len(prefix)], prefix, "the outcome")
+    filled = {"name": "John Doe", "age": 30, "score": 95.5, "status": "active", "verified": True}
+    expect(json.loads(said[len(prefix) :]), filled, "the defaults")
+
+
+ASKED, MAY_ANSWER = asyncio.Event(), asyncio.Event()
+
+
+async def confirm(question: ClientQuestion) -> dict[str, Any]:
+    ASKED.set()
+    await MAY_ANSWER.wait()
+    return {"confirmed": True}
+
+
+async def call_while_asked(client: Client, context: dict[str, Any]) -> None:
+    """Call another tool while the question of the first one is open; the others are asked as well, or must not be."""
+    await client.list_tools()
+    echo = asyncio.create_task(call(client, "test_mrtr_echo_state", {}))
+    await ASKED.wait()
+    expect((await call(client, "test_mrtr_unrelated", {})).text, "unrelated-ok", "the call in between")
+    MAY_ANSWER.set()
+    expect((await echo).text, "echo-state-ok", "the call with a state")
+    expect((await call(client, "test_mrtr_no_state", {})).text, "no-state-ok", "the call without a state")
+    expect((await call(client, "test_mrtr_no_result_type", {})).text, "no-result-type-test-ok", "the plain result")
+
+
 CALLS: dict[str, Calls] = {
     "initialize": connect,
     "request-metadata": connect,
@@ -89,8 +119,16 @@ CALLS: dict[str, Calls] = {
     "http-custom-headers": call_as_told,
     "http-invalid-tool-headers": call_what_is_sound,
     "json-schema-ref-no-deref": list_tools,
+    "elicitation-sep1034-client-defaults": accept_defaults,
+    "sep-2322-client-request-state": call_while_asked,
     "json-schema-2020-12-preservation": echo_schema,
 }
+
+HANDLERS: dict[str, dict[str, Any]] = {
+    "elicitation-sep1034-client-defaults": {"elicit": lambda question: {}},
+    "sep-2322-client-request-state": {"elicit": confirm},
+}
+"""What the client answers questions with, by the scenario."""
 
 
 async def main(url: str) -> None:
@@ -103,7 +141,8 @@ async def main(url: str) -> None:
         sys.exit(f"{scenario}: not yet, it waits for {waits}")
     if scenario not in CALLS:
         sys.exit(f"{scenario}: this client has no calls for it")
-    async with Client(url, mode="modern" if modern else "legacy") as client:
+    mode = "modern" if modern else "legacy"
+    async with Client(url, mode=mode, **HANDLERS.get(scenario, {})) as client:
         await CALLS[scenario](client, context)
 
 

@@ -6,7 +6,7 @@ The suite is the client. It speaks HTTP only, and finds what it looks for by nam
 import argparse
 
 from jackfield import Server
-from tests.conformance.fixtures import prompts, resources, tools
+from tests.conformance.fixtures import changes, prompts, questions, resources, tools
 
 server = Server(
     "jackfield-everything",
@@ -15,7 +15,7 @@ server = Server(
     instructions="Serves one thing of every kind, for the official conformance suite.",
 )
 
-for theme in (tools, resources, prompts):
+for theme in (tools, resources, prompts, questions, changes):
     theme.add_to(server)
 
 

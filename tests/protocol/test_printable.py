@@ -23,7 +23,7 @@ from jackfield.protocol.printable import printable
     ],
 )
 def test_what_would_harm_is_escaped(text: str | bytes, shown: str) -> None:
-    """Letters of any script stay; control, hidden and turning characters are written out."""
+    """Letters of any script stay; control, hidden and turning characters are written out (SEC-9)."""
     assert printable(text) == shown
 
 
@@ -37,7 +37,7 @@ def test_long_text_is_cut(text: str | bytes, shown: str) -> None:
 
 @given(st.one_of(st.text(), st.binary()), st.integers(0, 50))
 def test_always_one_printable_line(text: str | bytes, limit: int) -> None:
-    """Whatever comes in, what goes out is one printable line that is not much longer than the limit."""
+    """Whatever comes in, what goes out is one printable line that is not much longer than the limit (SEC-9)."""
     shown = printable(text, limit)
     assert shown.isprintable()
     assert len(shown) <= 10 * limit + 40

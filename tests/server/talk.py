@@ -36,11 +36,13 @@ class Talk:
     name = "test"
     farewell: asyncio.Task[None] | None = None
 
-    def __init__(self, revision: str) -> None:
+    def __init__(self, revision: str, capabilities: dict[str, Any] | None = None) -> None:
         self.revision = revision
+        self.capabilities = capabilities or {}
         self.frames: list[dict[str, Any]] = []
         self.heard: list[dict[str, Any]] = []
         self._answers: dict[Any, asyncio.Future[dict[str, Any]]] = {}
+        self._asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._channel: Channel
         self._last = 0
 
@@ -55,6 +57,8 @@ class Talk:
         self.frames.append(message)
         if "method" in message:
             self.heard.append(message)
+            if "id" in message:
+                self._asked.put_nowait(message)
         elif not self._answers[message["id"]].done():
             self._answers[message["id"]].set_result(message)
 
@@ -74,7 +78,7 @@ class Talk:
             meta = {
                 PREFIX + "protocolVersion": MODERN,
                 PREFIX + "clientInfo": CLIENT,
-                PREFIX + "clientCapabilities": {},
+                PREFIX + "clientCapabilities": self.capabilities,
             } | meta
         params = dict(params or {})
         if meta:
@@ -111,6 +115,15 @@ class Talk:
         params = {"name": name} if arguments is None else {"name": name, "arguments": arguments}
         return await self.ask("tools/call", params, **meta)
 
+    async def asked(self) -> dict[str, Any]:
+        """The next request that the server sends."""
+        return await asyncio.wait_for(self._asked.get(), 10)
+
+    def reply(self, question: dict[str, Any], result: dict[str, Any] | None = None, **error: Any) -> None:
+        """Answer a request of the server, with a result or an error."""
+        body = {"result": result} if result is not None else {"error": error}
+        self.write({"jsonrpc": "2.0", "id": question["id"], **body})
+
     async def settled(self) -> None:
         """Let everything that can run on the server run."""
         for _ in range(20):
@@ -124,13 +137,15 @@ class Talk:
 
 
 @contextlib.asynccontextmanager
-async def talking(server: Server, revision: str = MODERN) -> AsyncIterator[Talk]:
+async def talking(
+    server: Server, revision: str = MODERN, capabilities: dict[str, Any] | None = None
+) -> AsyncIterator[Talk]:
     """A conversation with `server`, in a legacy revision after its handshake."""
-    talk = Talk(revision)
+    talk = Talk(revision, capabilities)
     await server.__mcp_connect__(talk.on)  # type: ignore[arg-type]
     try:
         if revision != MODERN:
-            hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": CLIENT}
+            hello = {"protocolVersion": revision, "capabilities": talk.capabilities, "clientInfo": CLIENT}
             assert (await talk.ask("initialize", hello))["protocolVersion"] == revision
             talk.notify("notifications/initialized", {})
         yield talk

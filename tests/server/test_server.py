@@ -314,7 +314,12 @@ class TestCapabilities:
                 await talk.call("one")
         async with talking(server) as talk:
             declared = (await talk.ask("server/discover"))["capabilities"]
-            assert declared == {"logging": {}, "tools": {}, "resources": {}, "prompts": {}}
+            assert declared == {
+                "logging": {},
+                "tools": {"listChanged": True},
+                "resources": {"subscribe": True, "listChanged": True},
+                "prompts": {"listChanged": True},
+            }
 
     def test_removing_what_is_not_there(self) -> None:
         """Removing an unknown tool, resource or prompt is a KeyError that names it."""

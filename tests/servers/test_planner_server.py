@@ -20,9 +20,9 @@ URI = f"plan://{example.PLAN_ID}"
 async def client(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Client]:
-    """A client of the planner, whose store is empty."""
+    """A client of the planner, whose store is empty; its person wants no plan overwritten."""
     monkeypatch.setenv("PLAN_STORE", str(tmp_path / "plans"))
-    async with Client(server, mode=request.param) as connected:
+    async with Client(server, mode=request.param, elicit=lambda question: {"overwrite": False}) as connected:
         yield connected
 
 
@@ -81,7 +81,7 @@ async def test_the_walk(client: Client):
 
 
 async def test_a_saved_plan_is_kept(client: Client):
-    """Saving over a plan answers `saved: false` with a reason, and the first plan stays."""
+    """Where the person wants it so, saving over a plan answers `saved: false` with a reason, and the first stays."""
     arguments = {"plan": example.plan(), "request": example.request()}
     first = (await client.call_tool("save_plan", arguments)).structured_content
     assert "reason" not in first

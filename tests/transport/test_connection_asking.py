@@ -334,3 +334,60 @@ def test_a_connection_belongs_to_its_loop() -> None:
             await connection.request(1, "tools/list", {})
 
     asyncio.run(used(asyncio.run(opened())))
+
+
+async def test_time_stands_still_while_the_peer_waits_for_an_answer() -> None:
+    """While a question is open no request of ours runs out of time, also one that began meanwhile (design 6)."""
+    connection, _ = asking(Limits(request_timeout=10, request_total=20))
+    clock = Clock()
+    before = ask(connection, 1)
+    await settle()
+    await clock.forward(9)
+    with connection.hold():
+        during = ask(connection, 2)
+        await settle()
+        with connection.hold():
+            await clock.forward(1000)
+        await clock.forward(1000)
+        assert not before.done()
+    await clock.forward(9)
+    assert not before.done()
+    assert not during.done()
+    await clock.forward(2)
+    for each in (before, during):
+        with pytest.raises(RequestTimeout, match="limit"):
+            await each
+
+
+async def test_the_total_time_is_what_passed_without_questions() -> None:
+    """A question moves the end of a request's whole time by as long as it took (design 6)."""
+    connection, _ = asking(Limits(request_timeout=10, request_total=20))
+    clock = Clock()
+    asked = ask(connection, 1)
+    await settle()
+    with connection.hold():
+        await clock.forward(100)
+    for step in range(4):
+        await clock.forward(4)
+        connection.receive(progress(1, step))
+    assert not asked.done()
+    await clock.forward(5)
+    with pytest.raises(RequestTimeout, match="request_total"):
+        await asked
+
+
+async def test_a_request_may_go_another_way() -> None:
+    """With a channel of its own a request, and its cancellation, go out there; the answer may come by any way."""
+    connection, channel = asking()
+    other = FakeChannel()
+    asked = asyncio.create_task(connection.request(7, "roots/list", {}, channel=other))
+    await settle()
+    assert (channel.sent, [each["id"] for each in other.sent]) == ([], [7])
+    connection.receive(answer(7))
+    await asked
+    asked = asyncio.create_task(connection.request(8, "roots/list", {}, channel=other))
+    await settle()
+    asked.cancel()
+    await settle()
+    assert other.notices("notifications/cancelled") == [{"requestId": 8}]
+    assert channel.sent == []

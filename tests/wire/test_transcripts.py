@@ -3,42 +3,50 @@
 import asyncio
 import importlib
 import json
-import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from jackfield import Server
+from tests import requirements
+from tests.wire.transcripts import Values, values
 
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
+END = "(the end of the input)"
 
 
-def read(path: Path) -> tuple[str, list[tuple[str, list[str]]]]:
-    """The server's name, and each line sent with the lines that must answer it."""
-    server, exchanges = "", []
+class Transcript(NamedTuple):
+    server: str
+    definitions: list[str]
+    exchanges: list[tuple[str, list[str]]]
+
+
+def read(path: Path) -> Transcript:
+    """The server's name, the values that have a name from the start, and each line sent with the lines that must come
+    before the next one is. `> (the end of the input)` is the last thing that a client on stdio does.
+    """
+    transcript = Transcript("", [], [])
     for line in path.read_text("utf-8").splitlines():
         if line.startswith("server: "):
-            server = line.removeprefix("server: ")
+            transcript = transcript._replace(server=line.removeprefix("server: "))
+        elif line.startswith("let: "):
+            transcript.definitions.append(line.removeprefix("let: "))
         elif line.startswith("> "):
-            exchanges.append((line[2:], []))
+            transcript.exchanges.append((line[2:], []))
         elif line.startswith("< "):
-            exchanges[-1][1].append(line[2:])
+            transcript.exchanges[-1][1].append(line[2:])
         else:
             assert not line or line.startswith("#"), f"{path.name}: {line}"
-    return server, exchanges
+    return transcript
 
 
-def agrees(got: object, wanted: object) -> bool:
-    """Whether JSON values are equal; `<*>` in a wanted text stands for any text."""
-    if isinstance(wanted, str) and "<*>" in wanted and isinstance(got, str):
-        return re.fullmatch(".*".join(map(re.escape, wanted.split("<*>"))), got, re.DOTALL) is not None
-    if isinstance(wanted, dict) and isinstance(got, dict):
-        return wanted.keys() == got.keys() and all(agrees(got[key], wanted[key]) for key in wanted)
-    if isinstance(wanted, list) and isinstance(got, list):
-        return len(wanted) == len(got) and all(map(agrees, got, wanted))
-    return type(got) is type(wanted) and got == wanted
+def check(known: Values, sent: str, got: bytes, wanted: str) -> None:
+    """Compare what came after `sent` with the line of the transcript."""
+    assert known.agrees(json.loads(got), json.loads(wanted)), f"{sent}\n  got    {got.decode()}\n  wanted {wanted}"
 
 
 class Recorder:
@@ -59,8 +67,13 @@ class Recorder:
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 async def test_a_transcript_comes_out_in_memory(path: Path) -> None:
-    """Each line sent is answered by just the lines that the transcript shows, in memory (LIFE-2, META-8, BASE-2)."""
-    name, exchanges = read(path)
+    """Each line sent is followed by just the lines that the transcript shows, in memory: answers, and what the server
+    asks and tells (LIFE-2, META-8, BASE-2, BASE-6, STDIO-10, MR-1, MR-6, ELC-8, SUB-3, META-7).
+
+    There the end of the input is the end of everything: what comes after it is for the transcript's other test.
+    """
+    name, definitions, exchanges = read(path)
+    known = values(definitions)
     module, _, attribute = name.partition(":")
     server: Server = getattr(importlib.import_module(module), attribute)
     recorder, channels = Recorder(), []
@@ -71,10 +84,11 @@ async def test_a_transcript_comes_out_in_memory(path: Path) -> None:
 
     await server.__mcp_connect__(make)
     for sent, answers in exchanges:
-        channels[0].write(sent.encode())
+        if sent == END:
+            break
+        channels[0].write(known.fill(sent).encode())
         for wanted in answers:
-            got = json.loads(await asyncio.wait_for(recorder.frames.get(), 5))
-            assert agrees(got, json.loads(wanted)), f"{sent}\n  got    {json.dumps(got)}\n  wanted {wanted}"
+            check(known, sent, await asyncio.wait_for(recorder.frames.get(), 5), wanted)
     await asyncio.sleep(0)
     assert recorder.frames.empty()
     channels[0].close()
@@ -85,17 +99,30 @@ async def test_a_transcript_comes_out_in_memory(path: Path) -> None:
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_a_transcript_comes_out_over_stdio(path: Path) -> None:
     """The same through a pair of pipes; the end of input ends the server with exit code 0 (STDIO-1, STDIO-6)."""
-    name, exchanges = read(path)
+    name, definitions, exchanges = read(path)
+    known = values(definitions)
     command = [sys.executable, "-m", "jackfield", "run", name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for sent, answers in exchanges:
-            process.stdin.write(sent.encode() + b"\n")
-            process.stdin.flush()
+            if sent == END:
+                process.stdin.close()
+            else:
+                process.stdin.write(known.fill(sent).encode() + b"\n")
+                process.stdin.flush()
             for wanted in answers:
-                got = json.loads(process.stdout.readline())
-                assert agrees(got, json.loads(wanted)), f"{sent}\n  got    {json.dumps(got)}\n  wanted {wanted}"
+                check(known, sent, process.stdout.readline(), wanted)
         process.stdin.close()
         assert process.stdout.read() == b""
         assert process.wait(10) == 0
+
+
+def test_reasons_name_requirements_that_there_are() -> None:
+    """Each id in a comment of a transcript, over HTTP too, is one of the table's."""
+    known = tomllib.loads(requirements.TABLE.read_text("utf-8"))["requirements"].keys()
+    for path in Path(__file__).parent.rglob("*.txt"):
+        reasons = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#")]
+        named = set(requirements.ID.findall("\n".join(reasons)))
+        assert named, f"{path.name} gives no reasons"
+        assert named <= known, f"{path.name}: {named - known}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
-from msgspec import Raw
 
 from .._version import __version__
 from ..protocol.errors import (
@@ -20,13 +19,15 @@ from ..protocol.errors import (
     PeerError,
     SessionExpired,
 )
+from ..protocol.icons import check_icons
 from ..protocol.limits import Limits
+from ..protocol.meta import check_call_meta, check_extensions, negotiated
 from ..protocol.methods import METHODS, Method
 from ..protocol.printable import printable
 from ..protocol.types import (
     CacheableResult,
+    CallToolParams,
     CallToolResult,
-    ClientCapabilities,
     CompleteParams,
     CompleteResult,
     CompletionArgument,
@@ -54,14 +55,19 @@ from ..protocol.types import (
 )
 from ..transport.http.target import Http
 from ..transport.process import Stdio
+from .answering import Answering
 from .cache import Cache
 from .era import wanted_by
+from .events import Choice
 from .incoming import Callbacks, Incoming, OnListChanged, OnLog, OnNotification, OnProgress
 from .keeper import Keeper
 from .link import Connectable, check
+from .listening import Listeners, Listening
 from .mirroring import Mirroring
 from .outputs import Outputs
+from .questions import Handlers, OnElicit, OnSample, Roots, retried
 from .session import CALL, Asking, Hello, Session
+from .tracing import OnTrace
 from .values import as_text, encode_object
 
 log = logging.getLogger("jackfield")
@@ -78,11 +84,6 @@ _GET_PROMPT: Final = METHODS["prompts/get"]
 _COMPLETE: Final = METHODS["completion/complete"]
 
 
-class _Call(Params):
-    name: str
-    arguments: Raw
-
-
 class Client:
     """Calls one server: one at a URL, a `Stdio` description of one to start, or a `Server` object of this process.
 
@@ -93,6 +94,18 @@ class Client:
     Every call may raise NotSupported (the server does not offer it; nothing was sent), PeerError (the server answered
     with an error), RequestTimeout, ConnectionClosed, HttpError (it answered with no message at all) or InvalidResult.
     Results and the items of lists keep their exact bytes in `.raw`.
+
+    `extensions` are those of the protocol that the application speaks, with its settings, as in
+    `{"com.example/colours": {}}`; no other is declared (CAP-4). `trace()` is asked with each request for the trace that
+    it belongs to, a dict with `traceparent` and perhaps `tracestate` and `baggage` (TRC-1).
+
+    In the middle of a call a server may ask what the client has a function for, plain or `async`, that takes a
+    `ClientQuestion`. `elicit` gives a dict for a form, or True (its defaults), `elicit_url` True where the person
+    agrees to visit a page; both give False for a no, and None where it is neither, as which counts what fails or does
+    not fit.
+    `sample` gives a CreateMessageResult, text or content, None where the user rejects it; with `sample_tools` of a
+    model that can be given tools. `roots` is a list of paths, file URIs or Roots, or a function that gives one. A call
+    that was asked what it gives no answer to raises Unanswered, one that is asked without end LimitExceeded.
     """
 
     def __init__(
@@ -107,6 +120,13 @@ class Client:
         on_list_changed: OnListChanged | None = None,
         on_notification: OnNotification | None = None,
         cache: bool = True,
+        elicit: OnElicit | None = None,
+        elicit_url: OnElicit | None = None,
+        sample: OnSample | None = None,
+        sample_tools: bool = False,
+        roots: Roots | None = None,
+        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        trace: OnTrace | None = None,
     ) -> None:
         """Describe a client; nothing is started yet.
 
@@ -118,7 +138,7 @@ class Client:
         oldest, and of the same news (a list that changed, a resource that was updated) only one waits at a time.
 
         With `cache` lists and resources are not asked for again while they are fresh by the server's own word (12).
-        Raises RegistrationError for a target or mode that there is not.
+        Raises RegistrationError for a target or mode that there is not, and for what cannot answer a question.
         """
         self._target = check(target)
         self._mode = mode
@@ -127,20 +147,20 @@ class Client:
         if timeout is not None:
             limits = msgspec.structs.replace(limits, request_timeout=timeout)
         self._limits = limits
-        self._asking = None if timeout is None else Asking(timeout)
-        self._incoming = Incoming(Callbacks(on_log, on_list_changed, on_notification), self._forget)
+        self._trace = trace
+        self._asking = None if timeout is None and trace is None else Asking(timeout, trace=trace)
+        self._extensions = check_extensions(extensions or {})
+        check_icons(info.icons if info else None, "info")
+        handlers = Handlers(elicit=elicit, elicit_url=elicit_url, sample=sample, sample_tools=sample_tools, roots=roots)
+        answering = Answering(handlers, limits)
+        self._incoming = Incoming(Callbacks(on_log, on_list_changed, on_notification), self._forget, answering)
         self._outputs = Outputs(limits)
-        hello = Hello(info or _ANONYMOUS, ClientCapabilities())
+        hello = Hello(info or _ANONYMOUS, answering, self._extensions or None)
         self._cache = Cache(time.monotonic, limits.answer if cache else 0)
         self._keeper = Keeper(
-            self._target,
-            mode,
-            hello,
-            limits,
-            self._incoming,
-            wants_logs=on_log is not None,
-            renewed=self._renewed,
+            self._target, mode, hello, limits, self._incoming, wants_logs=on_log is not None, renewed=self._renewed
         )
+        self._listeners = Listeners(self._keeper, self._incoming, hello, limits, self._asking, self._forget)
         self._mirroring = Mirroring(self._keeper.marks, self.list_tools) if isinstance(self._target, Http) else None
 
     def __repr__(self) -> str:
@@ -169,6 +189,7 @@ class Client:
 
         Any task may call it, at any time, again and again; it returns when nothing is left.
         """
+        await self._listeners.close()
         await self._keeper.close()
 
     # ---- what the server said of itself
@@ -194,6 +215,11 @@ class Client:
         return self._keeper.known().facts.instructions
 
     @property
+    def extensions(self) -> dict[str, dict[str, Any]]:
+        """The extensions that both sides declared, with the server's settings (CAP-4)."""
+        return negotiated(self._extensions, self.capabilities.extensions)
+
+    @property
     def strays(self) -> int:
         """How many lines came that were no messages; each was reported as a warning of the logger "jackfield" (F7)."""
         return self._incoming.strays
@@ -216,7 +242,7 @@ class Client:
         total, message)` hears of progress. `meta` is added to the `_meta` of the request. Where the tool was listed
         with an output schema, the structured content of a success is checked against it, and InvalidResult raised if it
         does not fit (TOOL-5) or the schema is one that cannot be checked (JS-2). Raises TypeError or ValueError for
-        arguments that have no form in JSON.
+        arguments that have no form in JSON, ValueError for keys of `meta` that are not a caller's to set (META-6).
         """
         session = self._keeper.session
         if session is None or session.over:
@@ -227,7 +253,7 @@ class Client:
         mirroring = self._mirroring
         if mirroring is not None and name not in mirroring.seen and session.revision.headers:
             await mirroring.look(timeout)
-        call = _Call(name, encode_object({} if arguments is None else arguments, f"the arguments of {name!r}"))
+        call = CallToolParams(name, encode_object({} if arguments is None else arguments, f"the arguments of {name!r}"))
         result: CallToolResult
         try:
             result = await session.request(CALL, call, asking)
@@ -349,6 +375,17 @@ class Client:
 
     # ---- the rest
 
+    def listen(
+        self, *, tools: bool = False, prompts: bool = False, resources: bool = False, uris: str | Iterable[str] = ()
+    ) -> Listening:
+        """Hear of changes of lists, all three where nothing is chosen, and of the resources `uris` and what is below.
+
+        To be used as `async with client.listen() as events: async for event in events: ...`; `Listening` says the rest.
+        """
+        return self._listeners.listen(
+            Choice(tools, prompts, resources, (uris,) if isinstance(uris, str) else tuple(uris))
+        )
+
     async def ping(self) -> None:
         """Return when the server has answered: `ping`, or in the modern era, which has none, `server/discover`."""
 
@@ -358,16 +395,28 @@ class Client:
         await self._keeper.attempt(ask)
 
     async def set_log_level(self, level: LogLevel) -> None:
-        """Ask for log messages of this level and above, for `on_log`, also after a reconnect (LOG-2, LOG-3)."""
+        """Ask for log messages of this level and above, for `on_log`, also after a reconnect (LOG-2, LOG-3).
+
+        2026-07-28 marks them as deprecated: new servers may send none.
+        """
         await self._keeper.attempt(lambda session: session.set_log_level(level))
         self._keeper.level = level
+
+    async def roots_changed(self) -> None:
+        """Tell a legacy server that `roots` are others now (ROOT-2); a modern one asks anew each time.
+
+        Raises NotSupported where the client has no roots.
+        """
+        await self._keeper.attempt(lambda session: session.roots_changed())
 
     def _ask(self, timeout: float | None, progress: OnProgress | None, meta: Mapping[str, Any] | None) -> Asking | None:
         if timeout is None and progress is None and meta is None:
             return self._asking
         if timeout is None and self._asking is not None:
             timeout = self._asking.timeout
-        return Asking(timeout, None if progress is None else self._incoming.progress(progress), meta)
+        if meta:
+            check_call_meta(meta, self._extensions)
+        return Asking(timeout, None if progress is None else self._incoming.progress(progress), meta, self._trace)
 
     async def _request(self, method: Method, params: Params, asking: Asking | None) -> Any:
         return await self._keeper.attempt(lambda session: session.request(method, params, asking))
@@ -385,7 +434,7 @@ class Client:
             if method is not _READ and key is not None and error.code == INVALID_PARAMS:
                 cache.pages(method.name)
             raise
-        if turn == cache.turn and self._keeper.known().revision.caching:
+        if turn == cache.turn and self._keeper.known().revision.caching and not retried(result):
             cache.keep(method.name, key, result, turn)
         return result
 

@@ -248,7 +248,7 @@ class Greeting:
         plan = self._plan
         self._speak(link, None)
         params = InitializeParams(
-            protocol_version=asked.name, capabilities=plan.hello.capabilities, client_info=plan.hello.info
+            protocol_version=asked.name, capabilities=plan.hello.capabilities(False), client_info=plan.hello.info
         )
         try:
             raw = await self._ask(link, INITIALIZE.name, params)

@@ -8,16 +8,30 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from inspect import isawaitable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
-from ..protocol.errors import METHOD_NOT_FOUND, FrameError
-from ..protocol.jsonrpc import Answer, Notification, Request, encode, refusal
+from ..protocol.errors import FrameError
+from ..protocol.jsonrpc import Answer, Notification, Request, encode
+from ..protocol.limits import Limits
 from ..protocol.printable import printable
-from ..protocol.types import LogLevel, LogParams, ProgressParams, ResourceUpdatedParams, decoder
+from ..protocol.revisions import Revision
+from ..protocol.types import (
+    ElicitationCompleteParams,
+    LogLevel,
+    LogParams,
+    ProgressParams,
+    ResourceUpdatedParams,
+    decoder,
+)
 from ..transport.connection import Connection
+from .answering import Answering
+from .questions import Handlers
+
+if TYPE_CHECKING:
+    from .listening import Listeners
 
 log = logging.getLogger("jackfield")
 
@@ -31,9 +45,12 @@ BACKLOG: Final = 256
 
 _LIST_CHANGED: Final = {f"notifications/{kind}/list_changed": kind for kind in ("tools", "resources", "prompts")}
 _UPDATED: Final = "notifications/resources/updated"
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _decode_log = decoder(LogParams)
 _decode_updated = decoder(ResourceUpdatedParams)
 _decode_any = decoder(dict[str, Any])
+_VISITED: Final = "notifications/elicitation/complete"
+_decode_visited = decoder(ElicitationCompleteParams)
 
 
 MOST_STRAYS = 100
@@ -111,31 +128,55 @@ class Callbacks(Struct, frozen=True):
 class Incoming:
     """The ears of one client, over all of its connections."""
 
-    def __init__(self, callbacks: Callbacks, forget: Callable[[str, str | None], None]) -> None:
+    def __init__(
+        self, callbacks: Callbacks, forget: Callable[[str, str | None], None], answering: Answering | None = None
+    ) -> None:
         """`forget` is told which kind of list has changed, or "resource" and its URI, before the user is."""
-        self.modern = False
-        """Whether the conversation is of the modern era, where a client never answers (STDIO-3)."""
+        self.revision: Revision | None = None
+        """What the newest conversation speaks; None before that is agreed on."""
+        self.listeners: Listeners | None = None
+        """Those who are told of news besides the callbacks; they announce themselves."""
         self.strays = 0
         """Lines that were no messages."""
         self._callbacks = callbacks
         self._forget = forget
+        self._answering = answering or Answering(Handlers(), Limits())
         self._logs = Inbox("on_log")
         self._changes = Inbox("on_list_changed")
         self._others = Inbox("on_notification")
         self._progress = Inbox("progress")
 
-    def hear(self, notification: Notification) -> None:
-        """Give a notification to the callback that it belongs to; without one it is ignored."""
+    @property
+    def wants_changes(self) -> bool:
+        """Whether somebody is to be told of lists that changed, besides those who listen."""
+        return self._callbacks.list_changed is not None
+
+    def changed(self, kind: str) -> None:
+        """Tell that a list is another now."""
+        if self._callbacks.list_changed is not None:
+            self._changes.call(self._callbacks.list_changed, kind, news=kind)
+
+    def hear(self, notification: Notification, connection: Connection) -> None:
+        """Give a notification to the callback that it belongs to, and news to who listens; else it is ignored."""
         method, callbacks = notification.method, self._callbacks
         kind = _LIST_CHANGED.get(method)
         if kind is not None:
             self._forget(kind, None)
-            if callbacks.list_changed is not None:
-                self._changes.call(callbacks.list_changed, kind, news=kind)
+            if not (self.listeners is not None and self.listeners.heard(notification, connection, kind)):
+                self.changed(kind)
+            if self.wants_changes:
                 return
         elif method == _UPDATED:
             with contextlib.suppress(msgspec.DecodeError):
-                self._forget("resource", _decode_updated(notification.params).uri)
+                uri = _decode_updated(notification.params).uri
+                self._forget("resource", uri)
+                if self.listeners is not None:
+                    self.listeners.heard(notification, connection, "resource", uri)
+        elif method == _ACKNOWLEDGED and self.listeners is not None:
+            self.listeners.acknowledged(notification, connection)
+        elif method == _VISITED:
+            with contextlib.suppress(msgspec.DecodeError):
+                self._answering.visited(_decode_visited(notification.params).elicitation_id)
         elif callbacks.log is not None and method == "notifications/message" and self._hear_log(notification):
             return
         if callbacks.notification is not None:
@@ -167,8 +208,11 @@ class Incoming:
         return hear
 
     async def serve(self, request: Request, connection: Connection) -> bytes:
-        """Answer a legacy server's request: `ping` with an empty result (LIFE-6), all others with -32601."""
-        if self.modern:
+        """Answer a legacy server's request: `ping` with an empty result (LIFE-6), a question as `Answering` does.
+
+        In the modern era a client never answers (STDIO-3).
+        """
+        if self.revision is not None and self.revision.modern:
             log.warning(
                 "%s sent a request (%s), which this revision does not have", connection.name, printable(request.method)
             )
@@ -176,7 +220,7 @@ class Incoming:
             return b""
         if request.method == "ping":
             return encode(Answer(request.id, {}))
-        return refusal(METHOD_NOT_FOUND, f"this client has no method {printable(request.method)}", request.id)
+        return await self._answering.serve(request, connection, self.revision)
 
     def stray(self, name: str, frame: bytes, error: FrameError) -> None:
         """Report a line that is no message (F4, F7); from the hundredth on they are only counted."""
@@ -189,6 +233,7 @@ class Incoming:
         log.warning("%s wrote a line that is no message (%s): %s", name, printable(error.message), shown)
 
     def close(self) -> None:
-        """Stop all callbacks."""
+        """Stop all callbacks, and withdraw the questions that are open."""
+        self._answering.close()
         for inbox in (self._logs, self._changes, self._others, self._progress):
             inbox.close()

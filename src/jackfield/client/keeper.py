@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ..protocol.errors import CallError, ConnectionClosed, FrameError, PeerError, SessionExpired
+from ..protocol.jsonrpc import Notification
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.types import LogLevel
 from ..transport.connection import Channel, Connection
 from ..transport.http.target import Http
+from .conversation import Conversation
 from .era import Greeting, Plan, agree
 from .era_http import HttpGreeting
 from .incoming import Incoming
@@ -45,6 +47,8 @@ class Keeper:
         self.session: Session | None = None
         self.level: LogLevel | None = None
         """What log messages every new session is asked for."""
+        self.began: Callable[[Session], None] | None = None
+        """Where set, told of each new session, before anybody can use it."""
         self.marks: Marks = {}
         """The arguments that are mirrored in headers, by the name of the tool (XH-4)."""
         self._target = target
@@ -130,14 +134,16 @@ class Keeper:
             old = self.session
             if old is not None and old.connection.closed is not None:
                 await old.link.close()  # never two processes of one server (F3)
-            self._incoming.modern = False
+            self._incoming.revision = None
             self._renewed()
             greeting = HttpGreeting if isinstance(self._target, Http) else Greeting
             session = await agree(greeting(self._plan))
             self.session = session
-            self._incoming.modern = session.revision.modern
+            self._incoming.revision = session.revision
             if session.facts.server is not None:
                 session.connection.name = printable(session.facts.server.name, 80)
+            if self.began is not None:
+                self.began(session)
             try:
                 await self._restore_level(session)
             except BaseException:
@@ -170,10 +176,13 @@ class Keeper:
         def stray(frame: bytes, error: FrameError) -> None:
             incoming.stray(connection.name, frame, error)
 
-        connection = Connection(
+        def hear(notification: Notification) -> None:
+            incoming.hear(notification, connection)
+
+        connection = Conversation(
             channel,
             serve=incoming.serve,
-            notice=incoming.hear,
+            notice=hear,
             stray=stray,
             limits=self._limits,
             name=label_of(self._target),

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ..protocol.errors import UNSUPPORTED_VERSION, HttpError, InvalidResult, NotSupported, PeerError, SessionExpired
+from ..protocol.errors import (
+    UNSUPPORTED_VERSION,
+    URL_ELICITATION_REQUIRED,
+    HttpError,
+    NotSupported,
+    PeerError,
+    SessionExpired,
+)
 from ..protocol.methods import METHODS, Method, exists
 from ..protocol.revisions import Revision
 from ..protocol.types import (
@@ -25,8 +32,13 @@ from ..protocol.types import (
     decoder,
     keep,
 )
+from .answering import Answering
 from .link import Link
+from .tracing import OnTrace, traced
 from .values import encode_value
+
+if TYPE_CHECKING:
+    from .retrying import Retrying
 
 CALL: Final = METHODS["tools/call"]
 _SET_LEVEL: Final = METHODS["logging/setLevel"]
@@ -41,7 +53,12 @@ class Hello(Struct, frozen=True):
     """What this side says of itself."""
 
     info: Implementation
-    capabilities: ClientCapabilities
+    answering: Answering
+    extensions: dict[str, Any] | None = None
+
+    def capabilities(self, modern: bool) -> ClientCapabilities:
+        """What this side can be asked, and which extensions it speaks."""
+        return self.answering.handlers.capabilities(modern, self.extensions)
 
 
 class Facts(Struct, frozen=True):
@@ -58,6 +75,12 @@ class Asking(Struct, frozen=True):
     timeout: float | None = None
     progress: Callable[[ProgressParams], None] | None = None
     meta: Mapping[str, Any] | None = None
+    trace: OnTrace | None = None
+
+    def members(self) -> Mapping[str, Any]:
+        """What goes into `_meta` besides what every request has there: the trace, where the caller gave no other."""
+        given = self.meta or {}
+        return given if self.trace is None else {**traced(self.trace), **given}
 
 
 def request_meta(revision: Revision, hello: Hello, level: LogLevel | None = None) -> dict[str, Any]:
@@ -65,7 +88,7 @@ def request_meta(revision: Revision, hello: Hello, level: LogLevel | None = None
     if not revision.modern:
         return {}
     meta = RequestMeta(
-        version=revision.name, client_capabilities=hello.capabilities, client_info=hello.info, log_level=level
+        version=revision.name, client_capabilities=hello.capabilities(True), client_info=hello.info, log_level=level
     )
     return msgspec.to_builtins(meta)
 
@@ -78,6 +101,7 @@ class Session:
         self.connection = link.connection
         self.revision = revision
         self.facts = facts
+        self.answering = hello.answering
         self._hello = hello
         self._own: dict[str, Any] = {}
         self._stamp: Raw | UnsetType = UNSET
@@ -107,6 +131,13 @@ class Session:
         else:
             self._set_stamp(level)
 
+    async def roots_changed(self) -> None:
+        """Tell a legacy server that the roots are others now (ROOT-2). Raises NotSupported where there are none."""
+        if self.answering.handlers.roots is None:
+            raise NotSupported("this client has no roots; give it some: Client(roots=[...])")
+        if not self.revision.modern:
+            await self.connection.notify("notifications/roots/list_changed", Params())
+
     def _offers(self, row: Method) -> bool:
         if not exists(row.name, self.revision.name):
             return False
@@ -114,21 +145,23 @@ class Session:
             return True
         return row.offered(self.facts.capabilities)
 
-    async def request(self, method: Method, params: Params, asking: Asking | None = None) -> Any:
-        """Send a request and return its decoded result.
+    async def request(
+        self, method: Method, params: Params, asking: Asking | None = None, *, again: bool = False
+    ) -> Any:
+        """Send a request and return its decoded result; questions that come back are asked, and it is sent again.
 
         Raises NotSupported before anything is sent if the server did not declare what it takes (CAP-3), TypeError for
-        params that have no form in JSON, PeerError, RequestTimeout, ConnectionClosed, SessionExpired, HttpError, and
-        InvalidResult for an answer that does not fit.
+        params that have no form in JSON, PeerError, RequestTimeout, ConnectionClosed, SessionExpired, HttpError,
+        InvalidResult for an answer that does not fit, and what `Retrying.finish` raises. With `again` questions are
+        given as they came: an InputRequiredResult, or the error that 2025-11-25 has for it.
         """
         if method.name not in self._offered:
             raise NotSupported(self._missing(method))
         connection = self.connection
         id = connection.new_id()
-        if asking is not None and asking.meta:
-            members = {"progressToken": id, **asking.meta, **self._own}
-            members["progressToken"] = id  # the connection knows progress by the id
-            params.meta = Raw(encode_value(members))
+        if asking is not None and (extra := asking.members()):
+            token = {"progressToken": id} if method.name in _LONG else {}
+            params.meta = Raw(encode_value({**token, **self._own, **extra}))
         elif method.name in _LONG:
             # First, and before what is the same each time: a server may know the rest by its bytes.
             params.meta = Raw(b'{"progressToken":%d%b' % (id, self._after_token))
@@ -141,11 +174,21 @@ class Session:
             else:
                 raw = await connection.request(id, method.name, body, timeout=asking.timeout, progress=asking.progress)
         except (SessionExpired, HttpError, PeerError) as error:
-            self._judge(error)
-            raise
-        return self._read_call(raw) if method is CALL else self._read(method, raw)
+            self.judge(error)
+            if again or not isinstance(error, PeerError) or error.code != URL_ELICITATION_REQUIRED:
+                raise
+            return await self._retrying(method, params, asking).visit(error)
+        result = self._read_call(raw) if method is CALL else method.decode_result(raw)
+        if type(result) is not InputRequiredResult or again:
+            return result
+        return await self._retrying(method, params, asking).finish(result)
 
-    def _judge(self, error: SessionExpired | HttpError | PeerError) -> None:
+    def _retrying(self, method: Method, params: Params, asking: Asking | None) -> Retrying:
+        from .retrying import Retrying  # not at the top: it imports this module's types, and few calls need it
+
+        return Retrying(self, method, params, asking)
+
+    def judge(self, error: SessionExpired | HttpError | PeerError) -> None:
         """Note where a refusal over HTTP means that the server is not what it was: look at it anew (ERA-H2, LH-8)."""
         if isinstance(error, HttpError):
             self._stale = self._stale or error.status in _NO_MCP_HERE
@@ -157,19 +200,10 @@ class Session:
         try:
             result = _decode_call(raw)
         except msgspec.DecodeError:
-            return self._read(CALL, raw)
+            return CALL.decode_result(raw)
         if result.result_type is not None and result.result_type != CallToolResult.kind:
-            return self._read(CALL, raw)
+            return CALL.decode_result(raw)
         keep(result, raw)
-        return result
-
-    def _read(self, method: Method, raw: Raw) -> Any:
-        result = method.decode_result(raw)
-        if isinstance(result, InputRequiredResult):
-            raise InvalidResult(
-                f"{self.connection.name} answered {method.name} with a question (resultType 'input_required'), though "
-                "this client did not say that it can be asked; questions come with a later release"
-            )
         return result
 
     def _missing(self, method: Method) -> str:

@@ -6,6 +6,8 @@
     ├── PeerError              a JSON-RPC error that the peer sent as its answer
     ├── ResourceNotFound       raised by a resource's handler: there is nothing at this URI
     ├── ToolError              a tool's failure in words for the model: answered as `isError`, never as a JSON-RPC error
+    │   └── Unanswered         a question that got no answer: the client failed, hung up or took too long
+    │       └── CannotAsk      the client did not declare that it can be asked this
     ├── CallError              a request that got no answer from the peer; made here, never received (BASE-8)
     │   ├── RequestTimeout     no answer in time; the peer was told to cancel
     │   ├── ConnectionClosed   the other side is gone, or this side closed
@@ -90,6 +92,22 @@ class PeerError(JackfieldError):
 
 class ToolError(JackfieldError):
     """Raised in a tool: the call is answered with `isError` and this text, for the model to read and mend (TOOL-7)."""
+
+
+class Unanswered(ToolError):
+    """A question got no answer that counts: the client failed, hung up, or took too long. It is never a yes."""
+
+
+class CannotAsk(Unanswered):
+    """The client did not say that it can be asked this (MR-2).
+
+    `required` is what it would have to declare, in the shape of its capabilities. Where a handler does not catch it, a
+    modern client gets error -32021 with it (ERR-2), a legacy one the text.
+    """
+
+    def __init__(self, message: str, required: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.required = required
 
 
 class ResourceNotFound(JackfieldError):

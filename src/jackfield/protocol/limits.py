@@ -65,6 +65,20 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How long an HTTP client may take for the head of a request, and send nothing more of a body."""
     body_time: float = 60.0
     """How long an HTTP client may take for a whole body."""
+    question: float = 600.0
+    """How long a question may stay open: at a client's handlers, and until a sealed state expires."""
+    rounds: int = 10
+    """How often one call may come back with questions."""
+    questions: int = 20
+    """How many questions of one call a client takes, and of one legacy server at the same time."""
+    state: int = 2**20
+    """The largest state of a call that waits for answers, as text."""
+    parked: int = 256
+    """Calls whose handlers stay alive while a modern client is asked (`replay=False`)."""
+    listens: int = 1000
+    """Subscription streams of one principal at the same time."""
+    watched: int = 1000
+    """Resources that one subscription or session may watch."""
     pages: int = 1000
     """Pages of one list that a client reads."""
     stderr: int = 64 * 2**10

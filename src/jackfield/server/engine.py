@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,18 @@ from ..protocol.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
+    URL_ELICITATION_REQUIRED,
+    CannotAsk,
     FrameError,
     ProtocolError,
+    RegistrationError,
     ToolError,
 )
 from ..protocol.headers import NAMED, named, verify_version
 from ..protocol.jsonrpc import Answer, Id, Notification, Refused, Request, check_members, encode, refusal
+from ..protocol.limits import Limits
 from ..protocol.methods import METHODS, Method
 from ..protocol.printable import printable
 from ..protocol.revisions import MODERN, find, negotiate
@@ -41,11 +47,14 @@ from ..protocol.types import (
 )
 from ..protocol.wire import MODERN as MODERN_WIRE
 from ..protocol.wire import Stamp, fit
-from .context import Context
-from .peer import Link, Peer
-from .tools import failure
+from .context import Asked, Context
+from .peer import Peer
 
 if TYPE_CHECKING:
+    from ..transport.link import Link
+    from .parking import Parking
+    from .sealing import Sealer
+    from .subscriptions import Subscriptions
     from .threads import Threads
 
 log = logging.getLogger("jackfield")
@@ -68,6 +77,8 @@ class Route(Struct, frozen=True):
     handler: Handler
     early: bool = False
     """Whether a session may ask it before `initialize`."""
+    asks: bool = False
+    """Whether its handler may ask the client (MR-1)."""
     named: str | None = None
     """The member of the params that an HTTP request names in its headers too (4.2)."""
 
@@ -85,27 +96,42 @@ _SPARE = {
     (False, True): (len('{"name":"","_meta":}'), len('{"name": "", "_meta": }')),
     (True, True): (len('{"name":"","arguments":,"_meta":}'), len('{"name": "", "arguments": , "_meta": }')),
 }
-_COMPACT, _COMPACT_WITH_META = _SPARE[True, False][0], _SPARE[True, True][0]
-_decode_params = msgspec.json.Decoder(Params).decode
+_USUAL, _USUAL_WITH_META = _SPARE[True, False], _SPARE[True, True]
+_decode_params: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(Params).decode
 _decode_meta = msgspec.json.Decoder(RequestMeta).decode
 _NOT_OURS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 _TOKEN = b'{"progressToken":'
 _KNOWN_METAS = 64
+SHORTEST_KEY = 32
+"""Bytes that a secret must have which seals what clients keep."""
 _KNOWN_META_SIZE = 2048
 
 
 class Engine:
     """Serves requests from routes that were built beforehand; knows no transport."""
 
-    def __init__(self, info: Implementation, instructions: str | None, eras: frozenset[str]) -> None:
+    def __init__(
+        self,
+        info: Implementation,
+        instructions: str | None,
+        eras: frozenset[str],
+        limits: Limits,
+        state_keys: Sequence[str | bytes],
+    ) -> None:
         self.info = info
         self.eras = eras
+        self.limits = limits
+        self._state_keys = state_keys
+        self._sealer: Sealer | None = None
+        self._parking: Parking | None = None
         self.instructions = instructions
         self.stamp = Stamp.of(info)
         self.state: Any = None
         self.ttl_ms = 0
         """How long lists and what is said of the server itself stay fresh, in milliseconds (CCH-1)."""
         self.capabilities = ServerCapabilities()
+        self.hub: Subscriptions
+        """Who hears of changes; set by the server."""
         self.loop: asyncio.AbstractEventLoop
         self.threads: Threads
         self._routes: dict[str, Route] = {}
@@ -130,15 +156,11 @@ class Engine:
             if middleware:
                 handler = _checked(handler)
             early = name in ("initialize", "ping")
-            routes[name] = Route(row, row.decode_params, handler, early, NAMED.get(name))
+            routes[name] = Route(row, row.decode_params, handler, early, row.may_ask, NAMED.get(name))
         self._routes = routes
 
     async def serve(self, session: Peer, request: Request, link: Link) -> bytes:
-        """Answer one request of a conversation; `session` is what `initialize` said in it, or will say.
-
-        Whether the request is of the modern era is judged from its own `_meta` first (ERA-V1, ERA-V5). Raises nothing
-        but CancelledError.
-        """
+        """Answer a request of a session, or of the era that its `_meta` tells (ERA-V1). Raises only CancelledError."""
         id, method, peer = request.id, request.method, session
         context = opening = None
         try:
@@ -165,21 +187,25 @@ class Engine:
             if type(params) is CallToolParams:  # quicker than isinstance, which asks a Struct's metaclass
                 arguments = params.arguments
                 size = len(request.params) - len(params.name) - len(meta)
-                if arguments is not UNSET:
-                    size -= len(bytes(arguments))
-                usual = _COMPACT if params.meta is UNSET else _COMPACT_WITH_META  # most clients'; the others below
-                if (size != usual or arguments is UNSET) and (
-                    size not in _SPARE[arguments is not UNSET, params.meta is not UNSET]
-                ):
-                    check_members(request.params, "params")
+                usual = _USUAL if params.meta is UNSET else _USUAL_WITH_META
+                if arguments is UNSET or size - len(bytes(arguments)) not in usual:
+                    _check_call(request, params, size)
             else:
                 check_members(request.params, "params")
-            context = Context(id, method, peer, link, self, token)
+            context = Context(id, method, peer, link, self, token, params)
+            if route.asks and (params.request_state is not None or params.input_responses is not UNSET):
+                _reopen(context)
             result = await route.handler(params, context)
+            if context.round is not None and context.round.unfinished:
+                raise Asked  # whatever the handler made of it: a question that is open is asked
+            if type(result) is not Raw and result.result_type is not None:
+                _check_kind(result, context)
         except _NOT_OURS:
+            if context is not None:
+                context.withdraw()
             raise
         except BaseException as fault:  # SystemExit too: one request's failure ends no server
-            return self._refused(peer, request, fault, link)
+            return self._refused(peer, request, fault, link, context)
         finally:
             if context is not None:
                 context.over = True
@@ -192,8 +218,33 @@ class Engine:
         except Exception as fault:
             return self._unencodable(peer, request, result, fault)
 
+    @property
+    def sealer(self) -> Sealer:
+        """What seals the state of calls that wait for answers; made when the first one does."""
+        if self._sealer is None:
+            from .sealing import Sealer
+
+            self._sealer = Sealer(self._state_keys)
+        return self._sealer
+
+    @property
+    def parking(self) -> Parking:
+        """The calls that stay alive while their clients are asked."""
+        if self._parking is None:
+            from .parking import Parking
+
+            self._parking = Parking(self.limits)
+        return self._parking
+
+    def end(self) -> None:
+        """The server ends: nothing waits for a client any more."""
+        if self._parking is not None:
+            self._parking.close()
+
     def notice(self, session: Peer, notification: Notification) -> None:
-        """Hear a notification; none of those that a client sends needs more than to be heard (F34)."""
+        """Hear a notification; most of those that a client sends need no more than to be heard (F34)."""
+        if notification.method == "notifications/initialized":
+            self.hub.begin(session)
         log.debug("notification: %s", printable(notification.method))
 
     def _misfit(
@@ -245,16 +296,32 @@ class Engine:
         if meta.client_capabilities is UNSET:
             raise _BadMeta(INVALID_PARAMS, "`_meta` lacks io.modelcontextprotocol/clientCapabilities")
         peer = Peer(MODERN_WIRE, revision, meta.client_capabilities, meta.client_info, meta.log_level)
-        if meta.progress_token is None and len(text) <= _KNOWN_META_SIZE:
+        traced = meta.traceparent is not None or meta.tracestate is not None or meta.baggage is not None
+        if meta.progress_token is None and len(text) <= _KNOWN_META_SIZE and not traced:
             if len(self._peers) >= _KNOWN_METAS:
                 self._peers.clear()
             self._peers[text] = peer  # most clients send the very same `_meta` with each request
         return peer, meta.progress_token
 
-    def _refused(self, peer: Peer, request: Request, fault: BaseException, link: Link) -> bytes:
-        """Answer a request whose handler raised: a ProtocolError as it is, a ToolError's text, else nothing (O03)."""
+    def _refused(
+        self, peer: Peer, request: Request, fault: BaseException, link: Link, context: Context | None
+    ) -> bytes:
+        """Answer a request whose handler raised: a ProtocolError as it is, a ToolError's text, else nothing (O03).
+
+        Where it has asked for something, the answer is what it asked (MR-1).
+        """
         method = request.method
         try:
+            if context is not None and (context.round is not None or _requires_pages(fault)):
+                from .asking import conclude
+
+                outcome = conclude(context, fault)
+                if isinstance(outcome, Result):
+                    peer.wire.stamp(outcome, self.stamp)
+                    return encode(Answer(request.id, outcome))
+                fault = outcome
+            if isinstance(fault, CannotAsk) and peer.wire is MODERN_WIRE:
+                fault = ProtocolError(MISSING_CAPABILITY, str(fault), {"requiredCapabilities": fault.required})
             if isinstance(fault, ProtocolError):
                 unknown = fault.data if fault.code == UNSUPPORTED_VERSION else None
                 if isinstance(unknown, UnsupportedVersionData) and link.headers is not None:
@@ -282,6 +349,8 @@ class Engine:
         return _refuse(peer, request, ProtocolError(INTERNAL_ERROR, text))
 
     def _tool_failure(self, peer: Peer, request: Request, text: str) -> bytes:
+        from .tools import failure  # not at the top: serving begins without tools
+
         result = failure(text)
         peer.wire.stamp(result, self.stamp)
         return encode(Answer(request.id, result))
@@ -299,6 +368,9 @@ class Engine:
         alias = find(params.protocol_version) is revision
         version = params.protocol_version if alias else revision.name
         offer, info = fit(self.capabilities, revision), fit(self.info, revision)
+        if params.capabilities.extensions is None:  # none of these revisions has a word for them (CAP-5)
+            offer = msgspec.structs.replace(offer, extensions=None)
+        self.hub.join(session, context.link.principal)
         return InitializeResult(version, offer, info, self.instructions)
 
     async def _discover(self, params: Params, context: Context) -> Result:
@@ -318,6 +390,41 @@ def _refuse(peer: Peer, request: Request, fault: ProtocolError) -> Refused:
     refused.code = fault.code
     refused.status = 400 if isinstance(fault, _BadMeta) else peer.wire.http_status(fault.code)
     return refused
+
+
+def checked_keys(keys: Sequence[str | bytes]) -> tuple[str | bytes, ...]:
+    """The keys of a server; a random one where there are none. Raises RegistrationError for one that is too short."""
+    if isinstance(keys, str | bytes):
+        raise RegistrationError("state_keys is a sequence of secrets, the newest first; write state_keys=[...]")
+    for place, key in enumerate(keys):
+        if not isinstance(key, str | bytes) or len(key) < SHORTEST_KEY:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RegistrationError(f"state_keys[{place}] must be a secret of {SHORTEST_KEY} or more random characters")
+    return tuple(keys) or (os.urandom(SHORTEST_KEY),)
+
+
+def _requires_pages(fault: BaseException) -> bool:
+    return isinstance(fault, ProtocolError) and fault.code == URL_ELICITATION_REQUIRED
+
+
+def _check_call(request: Request, params: CallToolParams, size: int) -> None:
+    """Search the params of a `tools/call` for a key that is given twice, unless their `size` tells that none is."""
+    if params.arguments is not UNSET:
+        size -= len(bytes(params.arguments))
+    if size not in _SPARE[params.arguments is not UNSET, params.meta is not UNSET]:
+        check_members(request.params, "params")
+
+
+def _reopen(context: Context) -> None:
+    if context.peer.wire is MODERN_WIRE:
+        from .asking import reopen  # not at the top: most servers ask nothing
+
+        reopen(context)
+
+
+def _check_kind(result: Result, context: Context) -> None:
+    """Refuse a result of an extension's kind to a client that speaks no extension of this server's (RES-3)."""
+    if result.result_type != result.kind and not context.extensions:
+        raise RuntimeError(f"a result of kind {result.result_type!r} was made for a client that declared no extension")
 
 
 def _wrapped(middleware: Middleware, handler: Handler) -> Handler:

@@ -70,8 +70,10 @@ class Life:
         try:
             try:
                 async with self._lifespan(self._server) as engine.state:
+                    engine.hub.open()
                     ready.set_result(None)
                     await stop.wait()
+                    engine.hub.close()  # while what the lifespan gave is there, which the bus may need
             except Exception as fault:
                 if not ready.done():
                     ready.set_exception(fault)
@@ -80,6 +82,8 @@ class Life:
             await stop.wait()  # where the lifespan was over before its time the conversations still go on
         finally:
             ready.cancel()
+            engine.hub.close()
+            engine.end()
             engine.state = None
             engine.threads.close()
             self._task = None
@@ -90,6 +94,7 @@ class Life:
             return
         if not loop.is_closed():
             raise RuntimeError(f"{self._server!r} is in use on another event loop; close its conversations there first")
+        self._engine.hub.close()
         self._engine.threads.close()
         self._engine.state = None
         self._task = None

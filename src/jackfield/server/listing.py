@@ -115,11 +115,18 @@ def page_of(items: list[tuple[str, Any]], cursor: str | None, size: int | None) 
 
 
 def require_sound(definition: Struct, label: str) -> None:
-    """Raise RegistrationError, naming the place, for a struct whose members have wrong types or are no JSON."""
+    """Raise RegistrationError, naming the place, for a struct whose members have wrong types or are no JSON, and for an
+    icon at an address that no host should open (ICO-1).
+    """
     try:
         msgspec.json.decode(msgspec.json.encode(definition), type=definition.__class__)
     except (TypeError, ValueError, RecursionError) as fault:
         raise RegistrationError(f"{label} cannot be sent as written: {fault}") from fault
+    icons = getattr(getattr(definition, "server_info", definition), "icons", None)
+    if icons:
+        from ..protocol.icons import check_icons  # not at the top: few definitions have any
+
+        check_icons(icons, label)
 
 
 def _cut(items: list[tuple[str, Any]], start: int, size: int | None) -> tuple[list[Any], str | None]:

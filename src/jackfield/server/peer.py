@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from msgspec import Struct
 
-from ..protocol.jsonrpc import Id
 from ..protocol.revisions import REVISIONS, Revision
 from ..protocol.types import ClientCapabilities, Implementation, LogLevel
 from ..protocol.wire import LEGACY, MODERN, Wire
@@ -16,7 +15,7 @@ from ..protocol.wire import LEGACY, MODERN, Wire
 OLDEST = REVISIONS[-1]
 
 
-class Peer(Struct):
+class Peer(Struct, weakref=True, eq=False):
     """What is known of a client: from its `_meta`, for one request (META-4), or from `initialize`, for a session.
 
     A modern peer is never changed once it was read; a session's is filled in by `initialize` and `logging/setLevel`.
@@ -31,6 +30,10 @@ class Peer(Struct):
     """Log messages from this level on are wanted; None: none are (LOG-2)."""
     opening: asyncio.Event | None = None
     """Set once the `initialize` that is under way was answered: what follows it in the same read waits for it."""
+    tell: Callable[[str, Any], Awaitable[None]] | None = None
+    """Sends a session a notification that belongs to none of its requests; None where there is no way to."""
+    closed: Callable[[], bool] | None = None
+    """Tells whether the session is over; None for a peer that is none, or has no way to be told."""
 
     @property
     def speaks(self) -> Revision:
@@ -48,24 +51,3 @@ def new_session(revision: Revision | None = None) -> Peer:
 
 STRANGER = Peer(MODERN, None, ClientCapabilities(), None, None)
 """The peer of a modern request that comes by itself, before its `_meta` was read; never changed (META-4)."""
-
-
-class Link(Protocol):
-    """How a request's handler reaches its peer: what a transport gives to the engine with each request."""
-
-    @property
-    def headers(self) -> Mapping[str, str] | None:
-        """The HTTP headers of the request, with lower-case names; None where it did not come over HTTP."""
-        ...
-
-    @property
-    def verify(self) -> Callable[[str, str, str | None], None] | None:
-        """Compare those headers with the request's revision, method and name (HDR-2); raises ProtocolError."""
-        ...
-
-    async def notify(self, method: str, params: Any) -> None:
-        """Send a notification on the stream of this request; waits while the peer does not read."""
-
-    def serving(self, id: Id) -> bool:
-        """Tell whether the request is still under way: neither answered nor cancelled."""
-        ...

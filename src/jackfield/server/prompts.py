@@ -19,10 +19,9 @@ from ..protocol.types import (
     Role,
 )
 from ..protocol.wire import fit
-from .arguments import prompt_arguments_of
 from .content import content_blocks
 from .context import Context
-from .handlers import context_parameter, converted, invoke, is_async, with_context
+from .handlers import converted, invoke, is_async, supplied_to, supply
 from .listing import Listing
 
 
@@ -53,15 +52,16 @@ class PromptEntry:
         self.definition = definition
         self._fn = fn
         self._blocking = not is_async(fn)
-        self._context = context_parameter(fn)
-        skip: set[str] = set() if self._context is None else {self._context.name}
-        self._arguments = prompt_arguments_of(fn, skip=skip)
+        self._supplied = supplied_to(fn)
+        from .arguments import prompt_arguments_of  # not at the top: many servers have no prompts
+
+        self._arguments = prompt_arguments_of(fn, skip=self._supplied.names)
         definition.arguments = self._arguments.listed or None
 
     async def get(self, arguments: dict[str, str], context: Context) -> GetPromptResult:
         """Expand the prompt. Raises ProtocolError (-32602) where an argument is missing or does not fit (PRM-2)."""
         positional, keyword = self._arguments.values(arguments)
-        values, named = with_context(self._context, positional, keyword, context)
+        values, named = await supply(self._supplied, positional, keyword, context)
         value = await invoke(self._fn, self._blocking, values, named, context)
         if isinstance(value, GetPromptResult):
             return GetPromptResult(list(value.messages), value.description, meta=value.meta)

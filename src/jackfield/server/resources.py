@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from typing import Any, cast
 
 from msgspec import Raw
@@ -21,10 +21,9 @@ from ..protocol.types import (
     Result,
 )
 from ..protocol.wire import fit
-from .arguments import TemplateValues, template_values
 from .content import Audio, File, Image, resource_contents
 from .context import Context
-from .handlers import context_parameter, converted, invoke, is_async, with_context
+from .handlers import context_parameter, converted, invoke, is_async, supplied_to, supply, with_context
 from .listing import Listing, page_of
 from .returns import to_json
 from .signature import name_of, parameters_of
@@ -43,15 +42,15 @@ class ResourceEntry:
         self.definition = definition
         self._fn = fn
         self._blocking = not is_async(fn)
-        self._context = context_parameter(fn)
-        if unfilled := _unfilled(fn):
+        self._supplied = supplied_to(fn)
+        if unfilled := _unfilled(fn, self._supplied.names):
             raise RegistrationError(
                 f"{name_of(fn)}: nothing fills its parameter {unfilled!r}; put {{{unfilled}}} into the URI {uri!r}"
             )
 
     async def read(self, context: Context) -> Any:
         """What the handler returns."""
-        values, named = with_context(self._context, (), {}, context)
+        values, named = await supply(self._supplied, (), {}, context)
         return await invoke(self._fn, self._blocking, values, named, context)
 
 
@@ -70,6 +69,7 @@ class TemplateEntry:
         What stands in the path is guarded, but for the variables in `unguarded` (RSC-4). Raises RegistrationError.
         """
         from ..protocol.uri import Template, guard_segments
+        from .arguments import template_values
 
         self.definition = definition
         self.template = Template(definition.uri_template)
@@ -77,14 +77,13 @@ class TemplateEntry:
         self._guard = guard_segments
         self._fn = fn
         self._blocking = not is_async(fn)
-        self._context = context_parameter(fn)
-        skip: set[str] = set() if self._context is None else {self._context.name}
-        self._values: TemplateValues = template_values(fn, self.template.names, skip=skip)
+        self._supplied = supplied_to(fn)
+        self._values = template_values(fn, self.template.names, skip=self._supplied.names)
         self.instances = instances
         if instances is not None:
-            self._instances_context = context_parameter(instances)
+            self._instances_context = context = context_parameter(instances)
             self._instances_block = not is_async(instances)
-            if unfilled := _unfilled(instances):
+            if unfilled := _unfilled(instances, set() if context is None else {context.name}):
                 raise RegistrationError(
                     f"{name_of(instances)}: nothing fills its parameter {unfilled!r}; list= has none"
                 )
@@ -100,7 +99,7 @@ class TemplateEntry:
             except ProtocolError as fault:
                 raise ProtocolError(INVALID_PARAMS, f"Invalid variable {name!r}: {fault.message}") from None
         positional, keyword = self._values.values(found)
-        values, named = with_context(self._context, positional, keyword, context)
+        values, named = await supply(self._supplied, positional, keyword, context)
         return await invoke(self._fn, self._blocking, values, named, context)
 
     async def list(self, context: Context) -> Iterable[Resource]:
@@ -185,10 +184,9 @@ def _exempt(unguarded: Collection[str], names: Collection[str], uri: str) -> Col
     return unguarded
 
 
-def _unfilled(fn: Callable[..., Any]) -> str | None:
-    """The first parameter of `fn` that is no Context."""
-    context = context_parameter(fn)
-    return next((item.name for item in parameters_of(fn) if context is None or item.name != context.name), None)
+def _unfilled(fn: Callable[..., Any], supplied: Set[str]) -> str | None:
+    """The first parameter of `fn` that is none of those which no client fills."""
+    return next((item.name for item in parameters_of(fn) if item.name not in supplied), None)
 
 
 def _result(value: Any, uri: str, mime_type: str | None) -> ReadResourceResult:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -36,25 +36,26 @@ from ..protocol.types import (
 )
 from ..protocol.wire import fit
 from .completion import Completions
-from .context import Context
-from .engine import Engine, Handler, Middleware
+from .context import Context, Notifying
+from .engine import Engine, Handler, Middleware, checked_keys
 from .life import Life
 from .listing import Listing, require_sound
 from .prompts import PromptEntry, Prompts
 from .resources import ResourceEntry, Resources, TemplateEntry
 from .serving import Serving
 from .signature import name_of
-from .tools import ToolEntry
 
 if TYPE_CHECKING:
-    pass
+    from ..protocol.events import Kind
+    from .events import Bus, MayHear
+    from .tools import ToolEntry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-class Server(Serving):
+class Server(Serving, Notifying):
     """An MCP server: register handlers on it, then run it, or hand it to a `Client` of the same process.
 
     It speaks every revision; handlers need not know which. Nothing is declared to clients that has no handler (CAP-3).
@@ -76,6 +77,10 @@ class Server(Serving):
         list_ttl: float = 0,
         strict: bool = False,
         eras: Collection[str] = ("modern", "legacy"),
+        state_keys: Sequence[str | bytes] = (),
+        extensions: Mapping[str, Mapping[str, Any]] | None = None,
+        bus: Bus | None = None,
+        may_hear: MayHear | None = None,
     ) -> None:
         """Make a server called `name`.
 
@@ -84,33 +89,35 @@ class Server(Serving):
         `async def (params, ctx, next)` around every request. `page_size` is how many items a list page holds (None:
         all), `list_ttl` for how many seconds clients may keep lists without asking again (CCH-1). `strict` refuses JSON
         text where an object or array is wanted (F49). `eras` is without "modern" (2026-07-28) or "legacy" (up to
-        2025-11-25) where that is not to be served. Raises RegistrationError.
+        2025-11-25) where that is not to be served. `state_keys` are secrets of 32 or more random characters, the one
+        that seals first: with the same ones several processes take up each other's calls that wait for answers
+        (MR-10); without any there is one of this process. `extensions` are those of the protocol that the handlers
+        speak, with their settings, as in `{"com.example/colours": {}}`; no other is declared (CAP-4).
+
+        `bus` carries what changed to the other replicas of this server, and from them (None: there are none). Where
+        `may_hear` is given, an Event is told to a Listener only if it says so; what it raises counts as a no. Raises
+        RegistrationError.
         """
+        from .subscriptions import Subscriptions  # not at the top: importing a server needs none
+
         if not name:
             raise RegistrationError("a server needs a name")
-        if callable(middleware):
-            raise RegistrationError("middleware is a sequence; write middleware=[...]")
-        if inspect.isasyncgenfunction(lifespan):
-            raise RegistrationError(f"put @contextlib.asynccontextmanager above the lifespan {name_of(lifespan)}")
-        if page_size is not None and page_size < 1:
-            raise RegistrationError(f"page_size is {page_size}; it must be at least 1, or None for one page")
-        if isinstance(eras, str) or not eras or not set(eras) <= {"modern", "legacy"}:
-            raise RegistrationError(f"eras={eras!r}: it holds 'modern', 'legacy' or both")
-        if not isinstance(list_ttl, int | float) or not 0 <= list_ttl < 2**53:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise RegistrationError(f"list_ttl is {list_ttl}; it must be a number of seconds, 0 or more")
+        _check_options(lifespan, middleware, page_size, list_ttl, eras)
         self.name = name
         self.limits = limits or Limits()
         self._strict = strict
         self._page_size = page_size
         self._middleware = tuple(middleware)
+        self._extensions = _declared(extensions)
         info = Implementation(name, version, title, None, website_url, list(icons) if icons else None)
         require_sound(InitializeResult("", ServerCapabilities(), info, instructions), f"server {name!r}")
-        self._engine = Engine(info, instructions, frozenset(eras))
+        self._engine = Engine(info, instructions, frozenset(eras), self.limits, checked_keys(state_keys))
         self._engine.ttl_ms = ttl_ms = round(list_ttl * 1000)
+        self._engine.hub = Subscriptions(self._engine, bus, may_hear)
         self._life = Life(self, self._engine, lifespan, self.limits.threads)
-        self._tools: Listing[ToolEntry] = Listing("tool", self._changed)
-        self._resources = Resources(self._changed, page_size, ttl_ms)
-        self._prompts = Prompts(self._changed, page_size, ttl_ms)
+        self._tools: Listing[ToolEntry] = Listing("tool", functools.partial(self._changed, "tools"))
+        self._resources = Resources(functools.partial(self._changed, "resources"), page_size, ttl_ms)
+        self._prompts = Prompts(functools.partial(self._changed, "prompts"), page_size, ttl_ms)
         self._completions = Completions(self._prompts, self._resources)
         self._changed()
 
@@ -135,6 +142,7 @@ class Server(Serving):
         open_world: bool | None = None,
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
+        replay: bool = True,
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> Callable[[F], F]: ...
@@ -152,6 +160,7 @@ class Server(Serving):
         open_world: bool | None = None,
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
+        replay: bool = True,
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> Any:
@@ -172,6 +181,7 @@ class Server(Serving):
         open_world: bool | None = None,
         input_schema: dict[str, Any] | None = None,
         output_schema: dict[str, Any] | None = None,
+        replay: bool = True,
         icons: Sequence[Icon] | None = None,
         meta: dict[str, Any] | None = None,
     ) -> None:
@@ -180,9 +190,13 @@ class Server(Serving):
         Its name and description are the function's own unless given; its schemas come from the annotations. With
         `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed
         unmodified; with `output_schema` what it returns is checked. `read_only`, `destructive`, `idempotent` and
-        `open_world` are the hints of TOOL-6; None leaves one out. Raises RegistrationError for a bad name (TOOL-2),
-        signature or schema.
+        `open_world` are the hints of TOOL-6; None leaves one out. Without `replay` a function that asks the client
+        stays alive until the answer is there, instead of running again from the top, which ties the client to this
+        process.
+        Raises RegistrationError for a bad name (TOOL-2), signature or schema.
         """
+        from .tools import ToolEntry  # not at the top, as are all parts that only registering needs
+
         name = name or name_of(fn)
         _check_tool_name(name)
         hints = ToolAnnotations(None, read_only, destructive, idempotent, open_world)
@@ -194,9 +208,11 @@ class Server(Serving):
             output_schema,
             None if hints == ToolAnnotations() else hints,
             list(icons) if icons else None,
-            meta=meta,
+            meta=self._meta(meta, f"tool {name!r}"),
         )
-        entry = ToolEntry(fn, definition, strict=self._strict, input_schema=input_schema, limits=self.limits)
+        entry = ToolEntry(
+            fn, definition, strict=self._strict, input_schema=input_schema, limits=self.limits, replay=replay
+        )
         self._tools.add(name, entry)
 
     def remove_tool(self, name: str) -> None:
@@ -253,7 +269,7 @@ class Server(Serving):
         """
         name = name or name_of(fn)
         description = description or _description(fn) or None
-        pictures = [*icons] if icons else None
+        pictures, meta = [*icons] if icons else None, self._meta(meta, f"resource {uri!r}")
         if "{" in uri:
             template = ResourceTemplate(uri, name, title, description, mime_type, icons=pictures, meta=meta)
             self._resources.templates.add(uri, TemplateEntry(fn, template, list, unguarded))
@@ -314,6 +330,7 @@ class Server(Serving):
         """
         name = name or name_of(fn)
         description = description or _description(fn) or None
+        meta = self._meta(meta, f"prompt {name!r}")
         definition = Prompt(name, title, description, icons=list(icons) if icons else None, meta=meta)
         self._prompts.prompts.add(name, PromptEntry(fn, definition))
 
@@ -346,6 +363,13 @@ class Server(Serving):
 
     # ---- what is offered
 
+    def _meta(self, meta: dict[str, Any] | None, label: str) -> dict[str, Any] | None:
+        if meta:
+            from ..protocol.meta import check_meta  # not at the top: few definitions have any
+
+            check_meta(meta, label, self._extensions)
+        return meta
+
     def _decorated(self, add: Callable[..., Any], fn: Any, options: dict[str, Any]) -> Any:
         options = {key: value for key, value in options.items() if key not in ("self", "fn")}
 
@@ -359,30 +383,35 @@ class Server(Serving):
             )
         return register if fn is None else register(fn)
 
-    def _changed(self) -> None:
-        """Build the routes anew for what is registered now.
+    def _changed(self, kind: Kind | None = None) -> None:
+        """Build the routes anew for what is registered now, and tell that the list of this kind changed (TOOL-11).
 
         A kind that was offered once stays declared, with an empty list: sessions that were told of it may ask again.
         """
-        handlers: dict[str, Handler] = {}
-        offer = ServerCapabilities(logging={})
+        hub = self._engine.hub
+        handlers: dict[str, Handler] = {"subscriptions/listen": hub.listen}
+        offer = ServerCapabilities(logging={}, extensions=self._extensions or None)
         if self._tools.offered:
-            offer.tools = ToolsCapability()
+            offer.tools = ToolsCapability(list_changed=True)
             handlers["tools/list"] = self._list_tools
             handlers["tools/call"] = self._call_tool
         if self._resources.fixed.offered or self._resources.templates.offered:
-            offer.resources = ResourcesCapability()
+            offer.resources = ResourcesCapability(subscribe=True, list_changed=True)
             handlers["resources/list"] = self._resources.list
             handlers["resources/templates/list"] = self._resources.list_templates
             handlers["resources/read"] = self._resources.read
+            handlers["resources/subscribe"] = hub.subscribe
+            handlers["resources/unsubscribe"] = hub.unsubscribe
         if self._prompts.prompts.offered:
-            offer.prompts = PromptsCapability()
+            offer.prompts = PromptsCapability(list_changed=True)
             handlers["prompts/list"] = self._prompts.list
             handlers["prompts/get"] = self._prompts.get
         if self._completions.offered:
             offer.completions = {}
             handlers["completion/complete"] = self._completions.complete
         self._engine.set_routes(handlers, offer, self._middleware)
+        if kind is not None:
+            hub.changed(kind)
 
     def _call_tool(self, params: CallToolParams, context: Context) -> Awaitable[Result]:
         tool = self._tools.entries.get(params.name)
@@ -408,6 +437,29 @@ class Server(Serving):
         if self._middleware:
             return make()  # which it may want to see, and change
         return self._tools.encoded(revision.name, params.cursor, finish)
+
+
+def _check_options(
+    lifespan: object, middleware: object, page_size: int | None, list_ttl: object, eras: Collection[str]
+) -> None:
+    if inspect.isasyncgenfunction(lifespan):
+        raise RegistrationError(f"put @contextlib.asynccontextmanager above the lifespan {name_of(lifespan)}")
+    if callable(middleware):
+        raise RegistrationError("middleware is a sequence; write middleware=[...]")
+    if page_size is not None and page_size < 1:
+        raise RegistrationError(f"page_size is {page_size}; it must be at least 1, or None for one page")
+    if isinstance(eras, str) or not eras or not set(eras) <= {"modern", "legacy"}:
+        raise RegistrationError(f"eras={eras!r}: it holds 'modern', 'legacy' or both")
+    if not isinstance(list_ttl, int | float) or not 0 <= list_ttl < 2**53:
+        raise RegistrationError(f"list_ttl is {list_ttl}; it must be a number of seconds, 0 or more")
+
+
+def _declared(extensions: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
+    if not extensions:
+        return {}
+    from ..protocol.meta import check_extensions
+
+    return check_extensions(extensions)
 
 
 def _description(fn: Callable[..., Any]) -> str:

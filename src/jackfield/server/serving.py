@@ -118,13 +118,16 @@ class Serving:
         from ..transport.connection import Connection  # not at the top: registering needs none
 
         session, engine = new_session(), self._engine
-        return Connection(
+        connection = Connection(
             channel,
             serve=functools.partial(engine.serve, session),
             notice=functools.partial(engine.notice, session),
             limits=self.limits,
             name="client",
         )
+        session.tell = connection.notify
+        session.closed = connection.over
+        return connection
 
     def http_app(
         self,

@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 _Job = tuple[contextvars.Context, Callable[..., Any], tuple[Any, ...], asyncio.Future[Any]]
@@ -33,6 +33,8 @@ class Threads:
         self._open = 0
         """Jobs that were given to `run` and whose end the loop has not seen."""
         self._growing = False
+        self._away = 0
+        """Threads that wait for a person."""
         self._closed = False
         self._done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
         self._woken = False
@@ -50,10 +52,23 @@ class Threads:
         future: asyncio.Future[Any] = self._loop.create_future()
         self._jobs.put((contextvars.copy_context(), function, values, future))
         self._open += 1
-        if self._started < self._open and self._started < self._limit and not self._growing:
+        if self._started < self._open and self._started < self._limit + self._away and not self._growing:
             self._growing = True
             self._loop.call_later(GROW_AFTER, self._grow)
         return await future
+
+    @contextlib.contextmanager
+    def away(self) -> Generator[None]:
+        """While this lasts one of the threads waits for a person, and does not count."""
+        self._away += 1
+        self._grow()
+        try:
+            yield
+        finally:
+            self._away -= 1
+            if self._started > self._limit + self._away:  # the one that took its place goes when it is free
+                self._started -= 1
+                self._jobs.put(None)
 
     def close(self) -> None:
         """Let the threads end as soon as they have nothing to do."""
@@ -67,7 +82,7 @@ class Threads:
 
     def _grow(self) -> None:
         self._growing = False
-        wanted = min(self._open - len(self._done), self._limit)
+        wanted = min(self._open - len(self._done), self._limit + self._away)
         while self._started < wanted and not self._closed:
             self._start()
 

@@ -6,23 +6,24 @@ import asyncio
 import inspect
 import logging
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence, Set
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import astuple
 
-from ..protocol.errors import ProtocolError, RegistrationError, ToolError
+from ..protocol.errors import CannotAsk, ProtocolError, RegistrationError, ToolError
 from ..protocol.headers import Mark, marks_of
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.revisions import Revision, down_level
 from ..protocol.types import CallToolParams, CallToolResult, TextContent, Tool
+from ..protocol.wire import MODERN
 from .arguments import ArgumentsError, arguments_of
 from .content import ToolResult, content_blocks, to_blocks
-from .context import Context
-from .handlers import context_parameter, converted, invoke, is_async, with_context
+from .context import Asked, Context
+from .handlers import converted, invoke, is_async, supplied_to, supply
 from .returns import BadOutput, returns_of, to_member
 from .signature import EMPTY, name_of, parameters_of, return_annotation
 
@@ -49,29 +50,31 @@ class ToolEntry:
         strict: bool,
         input_schema: dict[str, Any] | None = None,
         limits: Limits = Limits(),
+        replay: bool = True,
     ) -> None:
         """Make a tool of `fn`, whose signature gives what the `definition` leaves out.
 
         With `input_schema` the function takes all arguments as one dict, checked against that schema, which is listed
-        unmodified (JS-4). Schemas must be within `limits`, and what they mark for headers must be valid (XH-1, XH-2).
+        unmodified (JS-4). Without `replay` the function is never run anew for the answer to a question. Schemas must be
+        within `limits`, and what they mark for headers must be valid (XH-1, XH-2).
         Raises RegistrationError.
         """
         self.definition = definition
         self.name = definition.name
         self._fn = fn
         self._limits = limits
+        self._replay = replay
         self._is_async = is_async(fn)
-        self._context = context_parameter(fn)
-        skip: set[str] = set() if self._context is None else {self._context.name}
+        self._supplied = supplied = supplied_to(fn)
         self._arguments: Any
         if input_schema is None:
-            self._arguments = arguments_of(fn, skip=skip, strict=strict, limits=limits)
+            self._arguments = arguments_of(fn, skip=supplied.names, strict=strict, limits=limits)
         else:
-            self._arguments = RawArguments(fn, input_schema, skip=skip, strict=strict, limits=limits)
+            self._arguments = RawArguments(fn, input_schema, skip=supplied.names, strict=strict, limits=limits)
         definition.input_schema = self._arguments.schema
         self.marks = _marks(definition.input_schema, self.name)
         self._decode = self._arguments.decode
-        self._plain = self._arguments.positional and self._context is None
+        self._plain = self._arguments.positional and not supplied.names
         self._returns = returns_of(fn)
         self._structured = definition.output_schema is None and self._returns.schema is not None
         self._output: Schema | None = None
@@ -123,14 +126,24 @@ class ToolEntry:
             log.error("tool %s was cancelled from inside", self.name)
             return failure(f"Tool '{self.name}' failed")
         except BaseException as fault:  # SystemExit and groups too: one call's failure ends no server
+            asked = _asked(fault, context)
+            if asked is not None:
+                raise asked from None
             return self._failed(fault)
 
     async def _call_bound(self, arguments: Any, context: Context) -> Any:
+        if self._replay or context.peer.wire is not MODERN:
+            return await self._call_now(arguments, context)
+        from . import parking  # not at the top: few tools need it
+
+        return await parking.run(context, lambda inner: self._call_now(arguments, inner))
+
+    async def _call_now(self, arguments: Any, context: Context) -> Any:
         values: Any = astuple(arguments) if self._arguments.positional else ()
         named: Any = {}
         if not self._arguments.positional:
             values, named = self._arguments.values(arguments)
-        values, named = with_context(self._context, values, named, context)
+        values, named = await supply(self._supplied, values, named, context)
         return await invoke(self._fn, not self._is_async, values, named, context)
 
     def _full(self, value: Any, revision: Revision) -> CallToolResult:
@@ -196,7 +209,7 @@ class RawArguments:
     positional = False
 
     def __init__(
-        self, fn: Callable[..., Any], schema: dict[str, Any], *, skip: set[str], strict: bool, limits: Limits
+        self, fn: Callable[..., Any], schema: dict[str, Any], *, skip: Set[str], strict: bool, limits: Limits
     ) -> None:
         """Check arguments by `schema`. Raises RegistrationError where that is for no object, or `fn` takes no dict."""
         where = name_of(fn)
@@ -275,6 +288,19 @@ def tool_errors(fault: BaseException) -> str | None:
     if isinstance(fault, BaseExceptionGroup):
         said = [tool_errors(part) for part in fault.exceptions]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
         return None if None in said else "\n".join(text for text in said if text is not None)
+    return None
+
+
+def _asked(fault: BaseException, context: Context) -> BaseException | None:
+    """What goes to the client instead of a failure of the tool: that it cannot be asked, or what is open."""
+    sole: BaseException | None = fault
+    while isinstance(sole, BaseExceptionGroup):  # of a task group, mostly
+        inside = cast("Sequence[BaseException]", sole.exceptions)  # pyright: ignore[reportUnknownMemberType]
+        sole = inside[0] if len(inside) == 1 else None
+    if isinstance(sole, CannotAsk) and context.peer.wire is MODERN:
+        return sole
+    if isinstance(fault, Asked) or (context.round is not None and context.round.unfinished):
+        return Asked()
     return None
 
 

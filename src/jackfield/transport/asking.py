@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 import msgspec
@@ -29,10 +30,13 @@ _decode_progress = decoder(ProgressParams)
 class Channel(Protocol):
     """The way out to the peer: what a transport gives to its connection."""
 
-    full: bool
-    """True while so much waits to be sent that a sender should await `drained` (limit `outgoing`)."""
     longest: int
     """How many bytes the longest frame may have that the other side is expected to take."""
+
+    @property
+    def full(self) -> bool:
+        """True while so much waits to be sent that a sender should await `drained` (limit `outgoing`)."""
+        ...
 
     def write(self, frame: bytes) -> None:
         """Take one frame (no line end) to send; never waits and never raises."""
@@ -50,6 +54,7 @@ class Waiting(Struct, eq=False):
     method: str
     future: asyncio.Future[Raw]
     idle: float
+    start: float
     last: float
     end: float
     progress: Callable[[ProgressParams], None] | None = None
@@ -71,6 +76,8 @@ class Asking:
         self._channel = channel
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Id, Waiting] = {}
+        self._holds = 0
+        self._held_since = 0.0
         self._places: deque[asyncio.Future[None]] | None = None
         """Requests of ours that wait until fewer are under way (limit `asking`); made when the first one does."""
         self._last_id = 0
@@ -90,20 +97,22 @@ class Asking:
         total: float | None = None,
         progress: Callable[[ProgressParams], None] | None = None,
         cancellable: bool = True,
+        channel: Channel | None = None,
     ) -> Raw:
         """Send a request and return the bytes of its result.
 
         `timeout` is the longest silence and `total` the longest time in seconds (defaults: limits `request_timeout` and
         `request_total`); progress with the token `id` starts the first anew. Raises PeerError, RequestTimeout,
         InvalidResult, ConnectionClosed, or LimitExceeded. When it times out or the caller is cancelled the peer is told
-        (CAN-5), unless not `cancellable`.
+        (CAN-5), unless not `cancellable`. `channel` is another way out than the connection's own, to the same peer.
         """
         if asyncio.get_running_loop() is not self._loop:
             raise ConnectionClosed(
                 f"the connection to {self.name} was opened in another event loop; open one in this loop"
             )
         frame = encode(OutRequest(id, method, params))
-        if len(frame) > self._channel.longest:
+        channel = channel or self._channel
+        if len(frame) > channel.longest:
             text = f"{method} would take {len(frame)} bytes, more than one message may have (limit `line`)"
             raise LimitExceeded(text, "line")
         while len(self._waiting) >= self.limits.asking and self.closed is None:
@@ -113,17 +122,17 @@ class Asking:
         now = self._loop.time()
         idle = self.limits.request_timeout if timeout is None else timeout
         end = now + (max(self.limits.request_total, idle) if total is None else total)
-        waiting = Waiting(method, self._loop.create_future(), idle, now, end, progress, cancellable)
+        waiting = Waiting(method, self._loop.create_future(), idle, now, now, end, progress, cancellable)
         self._waiting[id] = waiting
         waiting.timer = self._loop.call_at(min(now + idle, end), self._expire, id)
-        self._channel.write(frame)
+        channel.write(frame)
         try:
-            if self._channel.full:
-                await self._drained_or(waiting.future)
+            if channel.full:
+                await self._drained_or(waiting.future, channel)
             return await waiting.future
         except (asyncio.CancelledError, RequestTimeout):
             if cancellable and self.closed is None:
-                self._channel.write(encode(OutNotification(CANCELLED, {"requestId": id})))
+                channel.write(encode(OutNotification(CANCELLED, {"requestId": id})))
             raise
         finally:
             self._waiting.pop(id, None)
@@ -153,9 +162,9 @@ class Asking:
                 place.set_result(None)
                 return
 
-    async def _drained_or(self, answer: asyncio.Future[Raw]) -> None:
+    async def _drained_or(self, answer: asyncio.Future[Raw], channel: Channel) -> None:
         """Wait for the channel, but not beyond the answer: a peer that does not read must not outlast the time."""
-        drained = self._loop.create_task(self._channel.drained())
+        drained = self._loop.create_task(channel.drained())
         try:
             await asyncio.wait([drained, answer], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -167,12 +176,31 @@ class Asking:
             return
         now = self._loop.time()
         due = min(waiting.last + waiting.idle, waiting.end)
-        if due > now:
-            waiting.timer = self._loop.call_at(due, self._expire, id)
+        if due > now or self._holds:
+            waiting.timer = self._loop.call_at(max(due, now + waiting.idle) if self._holds else due, self._expire, id)
             return
         limit = "request_total" if now >= waiting.end else "request_timeout"
         text = f"{self.name} gave no answer to {waiting.method} in time (limit `{limit}`)"
         waiting.future.set_exception(RequestTimeout(text))
+
+    @contextlib.contextmanager
+    def hold(self) -> Generator[None]:
+        """While this lasts the time of our requests stands still: the peer waits for an answer of this side."""
+        if not self._holds:
+            self._held_since = self._loop.time()
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                now = self._loop.time()
+                for id, waiting in self._waiting.items():
+                    waiting.end += now - max(self._held_since, waiting.start)
+                    waiting.last = now
+                    if waiting.timer is not None:
+                        waiting.timer.cancel()
+                    waiting.timer = self._loop.call_at(min(now + waiting.idle, waiting.end), self._expire, id)
 
     def _take(self, id: Id | None) -> Waiting | None:
         """The request of ours with this id, which has its answer now; None where it does not wait (any more)."""

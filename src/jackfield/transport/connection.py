@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from ..protocol.errors import (
     INTERNAL_ERROR,
@@ -50,7 +51,9 @@ class Connection(Asking):
 
     headers: Mapping[str, str] | None = None
     verify: None = None
-    """For the engine: requests on a connection have no HTTP headers."""
+    streams: bool = True
+    principal: str = "local"
+    """For the engine: requests on a connection have no HTTP headers, and nobody had to say who they are."""
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Connection(Asking):
         """Tasks that are about to look after what is ready."""
         self._abandoned: dict[Id, asyncio.Task[None]] = {}
         self._answered: set[asyncio.Task[None]] = set()
+        self._farewells: dict[Id, bytes] = {}
         self._queue: dict[Id, tuple[Request, int]] = {}
         self._queued_bytes = 0
         self._slots = 0 if serve is None else self.limits.running
@@ -254,11 +258,43 @@ class Connection(Asking):
         """Tell whether the peer's request `id` is still under way: neither answered nor cancelled."""
         return id in self._running
 
+    async def sent(self) -> None:
+        """Return when there is room: all notifications share one way out, whose limit is `outgoing`."""
+        if self._channel.full:
+            await self._channel.drained()
+
+    async def ask(self, method: str, params: Any, timeout: float) -> Raw:
+        """Ask the peer in the middle of a request of its own; raises as `request` does."""
+        return await self.request(self.new_id(), method, params, timeout=timeout, total=timeout)
+
+    def at_end(self, id: Id, frame: bytes) -> None:
+        """Note with which answer request `id` ends where this side, or the input, ends first; b"" takes that back."""
+        if not frame:
+            self._farewells.pop(id, None)
+        elif self.closed is None:
+            self._farewells[id] = frame
+        elif id in self._running:  # it began after the end of the input, before which it was read
+            self._channel.write(frame)
+            self.cancel_served(id)
+
     def _released(self, id: Id) -> None:
         del self._abandoned[id]
         self._free_slot()
 
     # ---- the end
+
+    def over(self) -> bool:
+        """Tell whether the conversation has ended, or nothing more comes from the peer."""
+        return self.closed is not None
+
+    def input_ended(self, reason: ConnectionClosed) -> None:
+        """Nothing more will come: requests of ours fail now; what the peer asked for goes on, or ends as foreseen."""
+        super().input_ended(reason)
+        for id, frame in list(self._farewells.items()):
+            if id in self._running:
+                self._channel.write(frame)
+                self.cancel_served(id)
+        self._farewells.clear()
 
     def leave(self, reason: ConnectionClosed) -> None:
         """This side ends the conversation: the peer is told to stop what still runs for it (CAN-5), then as `lost`."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from jackfield import Server, ToolError
+from jackfield import Context, Server, ToolError
 
 from .contract import Contract, contract
 from .store import PlanStore
@@ -33,6 +33,12 @@ class Receipt(TypedDict):
     reason: NotRequired[Annotated[str, Meta(description="Why it was not saved")]]
 
 
+class Overwrite(TypedDict):
+    """What the person is asked where a plan is there already."""
+
+    overwrite: Annotated[bool, Meta(title="Overwrite", description="Put the new plan in the place of the saved one")]
+
+
 @server.tool(title="Plan contract", read_only=True, idempotent=True, open_world=False)
 async def get_plan_contract() -> Contract:
     """The format, limits, categories and rules that a plan must keep to. Call this before drafting a plan."""
@@ -55,10 +61,11 @@ def validate_plan(
 def save_plan(
     plan: Annotated[dict[str, Any], Meta(description="The plan that validate_plan found valid")],
     request: Request,
+    ctx: Context,
 ) -> Receipt:
     """Save a valid plan under its requestId. An invalid plan is refused with its errors.
 
-    A plan that is saved already under that id is kept.
+    Where a plan is saved already under that id, the person is asked first whether it may be overwritten.
     """
     verdict = judge(plan, request)
     if not verdict["valid"]:
@@ -68,13 +75,20 @@ def save_plan(
     plan_id: str = plan["requestId"]
     store = PlanStore.from_environment()
     try:
-        saved = store.save(plan_id, plan)
+        agreed = store.read(plan_id) is not None and _may_overwrite(plan_id, ctx)
+        saved = store.save(plan_id, plan, overwrite=agreed)
     except OSError as error:
-        raise ToolError(f"Plan not saved. The store {store.directory} cannot be written: {error.strerror}") from error
+        raise ToolError(f"Plan not saved. The store {store.directory} cannot be used: {error.strerror}") from error
     receipt: Receipt = {"saved": saved, "planId": plan_id, "uri": f"plan://{plan_id}", "warnings": verdict["warnings"]}
     if not saved:
         receipt["reason"] = f"A plan is saved already as {plan_id}, and it was kept."
     return receipt
+
+
+def _may_overwrite(plan_id: str, ctx: Context) -> bool:
+    """Ask the person; whatever is not a clear yes is a no. A client that cannot ask them is refused."""
+    said = ctx.sync.elicit(f"A plan is saved already as {plan_id}. Overwrite it?", Overwrite)
+    return said.action == "accept" and said.data["overwrite"]
 
 
 def list_plans() -> list[str]:

@@ -161,7 +161,9 @@ class App:
             request = decode(body, limits.depth)
             id = "" if type(request) is not Request else request.id
             whole: Whole | None = scope.get(WHOLE)
-            exchange = Exchange(raw, pairs, id, takes, limits, send, receive, self.waiting, whole, extra)
+            exchange = Exchange(
+                raw, pairs, id, takes, limits, send, receive, self.waiting, whole, extra, self.guard.principal
+            )
             if len(self.waiting) >= limits.requests:
                 self._refuse_busy(request)
             if type(request) is Request and raw.get(_VERSION_RAW) in _MODERN and self._modern:
@@ -350,7 +352,7 @@ class App:
         self._loop = None
         self.sessions.close()
         for exchange in list(self.waiting):
-            exchange.stop(closing(exchange.id))
+            exchange.stop(exchange.goodbye or closing(exchange.id))
 
     async def _other(self, kind: str, receive: Receive, send: Send) -> None:
         if kind == "websocket":

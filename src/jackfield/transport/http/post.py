@@ -8,13 +8,14 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from ...protocol.errors import INTERNAL_ERROR
+from ...protocol.errors import INTERNAL_ERROR, ConnectionClosed, NotSupported
 from ...protocol.framing import encode_comment, encode_event
 from ...protocol.headers import PLAIN, verify_request
 from ...protocol.jsonrpc import Id, OutNotification, Refused, encode, refusal
 from ...protocol.limits import Limits
+from ..connection import Connection
 from ..rest import Rest
 from .guard import JSON, STREAM, Pairs, joined
 from .service import Whole
@@ -90,6 +91,8 @@ class Exchange(Struct, eq=False):
     whole: Whole | None = None
     extra: Pairs = ()
     """Headers that the answer has on top."""
+    principal: str = "local"
+    """Whoever the request is from, as far as that was made sure of."""
     cancels: bool = True
     """Whether the request is cancelled when the peer is gone."""
     plain: bool = True
@@ -100,8 +103,16 @@ class Exchange(Struct, eq=False):
     """True once the peer is gone, or takes nothing any more."""
     answered: asyncio.Future[Refused | bytes | None] | None = None
     """Where the handler runs elsewhere: its answer, None where none will come."""
+    goodbye: bytes | None = None
+    """The answer where the server ends before the handler does; None: an error that says so."""
+    longest: int = 2**62
+    """As the channel of what the peer is asked: a question may be of any size."""
+    conversation: Connection | None = None
+    """Where a legacy peer can be asked: the session's conversation."""
+    _asked: set[Id] = set()
+    """Our requests that went out on this stream and wait for an answer."""
     _headers: dict[str, str] | None = None
-    _ending: Refused | None = None
+    _ending: Refused | bytes | None = None
     """Why the handler was cancelled on this side."""
     _task: asyncio.Task[Any] | None = None
     """The task that the handler waits in."""
@@ -147,15 +158,70 @@ class Exchange(Struct, eq=False):
         """
         if self.over or self.gone or not self.takes & STREAM:
             return
+        self.write(encode(OutNotification(method, params)))
+        if self.full:
+            await self.drained()
+
+    @property
+    def streams(self) -> bool:
+        """Tell whether the peer takes a stream at all."""
+        return bool(self.takes & STREAM)
+
+    async def sent(self) -> None:
+        """Return when nothing waits to be sent, or nobody reads any more."""
+        while self._size and not (self.over or self.gone):
+            await self._some_sent()
+
+    async def ask(self, method: str, params: Any, timeout: float) -> Raw:
+        """Ask a legacy peer on this stream; the answer comes with a POST of its own. Raises as `Connection.ask`.
+
+        NotSupported where no session is kept, for then no answer could find its way back.
+        """
+        conversation = self.conversation
+        if conversation is None:
+            raise NotSupported("the client cannot be asked: this server keeps no sessions")
+        if self.over or self.gone:
+            raise _hung_up()
+        id = conversation.new_id()
+        self._asked.add(id)
+        try:
+            return await conversation.request(id, method, params, timeout=timeout, total=timeout, channel=self)
+        finally:
+            self._asked.discard(id)
+
+    def at_end(self, id: Id, frame: bytes) -> None:
+        """Note with which answer the request ends where the server ends first; b"" takes that back."""
+        self.goodbye = frame or None
+
+    # ---- as the channel of what the peer is asked
+
+    @property
+    def full(self) -> bool:
+        """True while so much waits to be sent that a sender should wait (limit `outgoing`)."""
+        return self._size >= self.limits.outgoing and not (self.over or self.gone)
+
+    def write(self, frame: bytes) -> None:
+        """Put a message on the stream."""
+        if self.over or self.gone:
+            return
         self.plain = False
-        self._put(encode_event(encode(OutNotification(method, params))))
+        self._put(encode_event(frame))
         if self._task is not None:  # else what is there after the first step goes out at once
             self._open()
-        while self._size >= self.limits.outgoing and not (self.over or self.gone):
-            if self._room is None:
-                self._room = asyncio.Event()
-            self._room.clear()
-            await self._room.wait()
+
+    async def drained(self) -> None:
+        """Return when there is room, or nobody reads any more."""
+        while self.full:
+            await self._some_sent()
+
+    async def _some_sent(self) -> None:
+        if self._room is None:
+            self._room = asyncio.Event()
+        self._room.clear()
+        await self._room.wait()
+
+    def close(self) -> None:
+        """Nothing is to be given up: the stream ends with its answer."""
 
     def serving(self, id: Id) -> bool:
         """Tell whether the request is still under way: neither answered nor cancelled."""
@@ -242,7 +308,7 @@ class Exchange(Struct, eq=False):
 
     # ---- the end from elsewhere
 
-    def stop(self, ending: Refused | None = None) -> None:
+    def stop(self, ending: Refused | bytes | None = None) -> None:
         """Cancel the handler; `ending` is what the peer is told, where it is still there."""
         self.waiting.discard(self)
         if self.over:
@@ -276,6 +342,9 @@ class Exchange(Struct, eq=False):
         self.gone = True
         self._events.clear()
         self._size = 0
+        if self.conversation is not None:
+            for id in list(self._asked):
+                self.conversation.fail(id, _hung_up())
         if self._room is not None:
             self._room.set()
         if self._pump is not None:
@@ -337,6 +406,10 @@ class Exchange(Struct, eq=False):
             await asyncio.wait([pump])
         finally:
             pump.cancel()
+
+
+def _hung_up() -> ConnectionClosed:
+    return ConnectionClosed("the client hung up, so that it could not be asked")
 
 
 def closing(id: Id | None) -> Refused:

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from msgspec import Struct
 
-from ...protocol.jsonrpc import Id, Notification, Request
+from ...protocol.jsonrpc import Notification, Request
 from ...protocol.limits import Limits
 from ...protocol.revisions import Revision
+from ..link import Link
 
 WHOLE = "jackfield.whole"
 """Where our runner's scopes have a `Whole`."""
 Whole = Callable[[Any, bytes, bytes], bool]
 """Writes a whole answer of status 200 at once: for the request with this `send`, from its header lines and its body.
 Returns False where nothing was written, and the answer must be sent as ASGI says."""
-
-
-class Link(Protocol):
-    """How one request's handler reaches its peer."""
-
-    @property
-    def headers(self) -> Mapping[str, str] | None:
-        """The headers of the request, with lower-case names."""
-        ...
-
-    @property
-    def verify(self) -> Callable[[str, str, str | None], None] | None:
-        """Compare the headers of a request with its revision, method and name (HDR-2); None where there are none."""
-        ...
-
-    async def notify(self, method: str, params: Any) -> None:
-        """Send a notification before the answer; waits while the peer does not read."""
-
-    def serving(self, id: Id) -> bool:
-        """Tell whether somebody still waits for the answer."""
-        ...
 
 
 class Service(Struct, frozen=True):

@@ -71,10 +71,11 @@ class Session(Struct, eq=False):
             await exchange.finish(refused(400, INVALID_REQUEST, "a request with this id is already under way", id))
             return
         exchange.answered = asyncio.get_running_loop().create_future()
+        exchange.conversation = conversation = self._conversation()
         self.exchanges[id] = exchange
         self._taking = True
         try:
-            self._conversation().take(request, size)
+            conversation.take(request, size)
         finally:
             self._taking = False
         await exchange.finish(await exchange.wait(exchange.answered))

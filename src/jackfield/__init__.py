@@ -8,6 +8,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .client.client import Client as Client
+    from .client.listening import Listening as Listening
     from .client.questions import ClientQuestion as ClientQuestion
     from .protocol.errors import CallError as CallError
     from .protocol.errors import CannotAsk as CannotAsk
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from .protocol.types import Icon as Icon
     from .protocol.types import ImageContent as ImageContent
     from .protocol.types import Implementation as Implementation
-    from .protocol.types import ListRootsResult as ListRootsResult
     from .protocol.types import ModelHint as ModelHint
     from .protocol.types import ModelPreferences as ModelPreferences
     from .protocol.types import PromptReference as PromptReference
@@ -123,8 +123,8 @@ _NAMES = {
     "LimitExceeded": "protocol.errors",
     "Limits": "protocol.limits",
     "ListRoots": "server.questions",
-    "ListRootsResult": "protocol.types",
     "Listener": "server.events",
+    "Listening": "client.listening",
     "LocalBus": "server.events",
     "Message": "server.prompts",
     "ModelHint": "protocol.types",
@@ -202,8 +202,8 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "ListRoots",
-    "ListRootsResult",
     "Listener",
+    "Listening",
     "LocalBus",
     "Message",
     "ModelHint",

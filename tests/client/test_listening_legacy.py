@@ -289,6 +289,14 @@ async def test_on_list_changed_where_nothing_is_declared(capabilities: dict[str,
     assert LISTEN not in server.methods()
 
 
+async def test_on_list_changed_without_a_place() -> None:
+    """The callback's stream never takes the last place among requests (limit `asking`)."""
+    server = telling(server__discover=declaring(tools={"listChanged": True}), tools__list={"tools": []})
+    async with Client(server, on_list_changed=print, limits=Limits(asking=1)) as client:
+        assert await client.list_tools() == []
+    assert LISTEN not in server.methods()
+
+
 async def test_on_list_changed_after_a_loss(waits: list[float]) -> None:
     """The callback's stream is begun again: on the same connection at once, else on the next (SUB-5, SUB-8)."""
     heard: asyncio.Queue[str] = asyncio.Queue()

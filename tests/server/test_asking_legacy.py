@@ -219,3 +219,18 @@ async def test_a_late_yes_to_a_cancelled_call_does_nothing() -> None:
         talk.reply(question, YES)
         await asyncio.to_thread(ended.wait, 10)
         assert done == []
+
+
+async def test_a_page_can_say_later_that_the_visit_is_done() -> None:
+    """After the call has ended the session that was sent to the page hears of it, once, and nobody else (ELC-8)."""
+    server = gated()
+    async with talking(server, "2025-11-25", URL) as talk, talking(server, "2025-11-25", URL) as other:
+        with pytest.raises(Refused):
+            await talk.call("enter", {})
+        await asyncio.to_thread(server.notify_elicitation_complete, "visit-1")
+        server.notify_elicitation_complete("visit-1")
+        server.notify_elicitation_complete("unknown")
+        await talk.ask("ping")
+        await talk.settled()
+        assert [each["params"] for each in talk.heard] == [{"elicitationId": "visit-1"}]
+        assert other.heard == []

@@ -153,7 +153,7 @@ class Answering:
             assert handler is not None
             result = _elicited(await self._run(handler, question), question, judge)
             return encode_object(result, "the answer")
-        except _Refused as error:
+        except (_Refused, TimeoutError) as error:
             log.warning("%s: a question was cancelled: %s", question.server, printable(str(error), 500))
         except Exception:
             log.exception("%s: a question was cancelled, for its handler failed", question.server)

@@ -133,9 +133,10 @@ class Client:
         `mode` is "auto", "modern", "legacy" or the name of one revision. `timeout` is the longest silence in an
         answer's making, in seconds, unless a call says otherwise (limit `request_timeout`). `info` is what the server
         is told of us. `on_log(level, logger, data)` hears the server's log messages, `on_list_changed(kind)` that its
-        "tools", "resources" or "prompts" are others now, `on_notification(method, params)` all that no other callback
-        took. Callbacks may be plain or `async`; calls of a slow `async` one wait in a bounded queue that drops the
-        oldest, and of the same news (a list that changed, a resource that was updated) only one waits at a time.
+        "tools", "resources" or "prompts" are others now (a modern server is listened to for that, where it declares
+        it), `on_notification(method, params)` all that no other callback took. Callbacks may be plain or `async`; calls
+        of a slow `async` one wait in a bounded queue that drops the oldest, and of the same news (a list that changed,
+        a resource that was updated) only one waits at a time.
 
         With `cache` lists and resources are not asked for again while they are fresh by the server's own word (12).
         Raises RegistrationError for a target or mode that there is not, and for what cannot answer a question.

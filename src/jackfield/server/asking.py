@@ -24,7 +24,9 @@ from ..protocol.errors import (
     ToolError,
     Unanswered,
 )
+from ..protocol.methods import METHODS
 from ..protocol.printable import printable
+from ..protocol.revisions import Revision
 from ..protocol.types import (
     CallToolParams,
     ElicitParams,
@@ -36,7 +38,7 @@ from ..protocol.types import (
 )
 from ..protocol.wire import MODERN
 from .context import Asked
-from .questions import AcceptedElicitation, ElicitationRequired, Question
+from .questions import AcceptedElicitation, ElicitationRequired, ElicitURL, Question
 
 if TYPE_CHECKING:
     from .context import Context
@@ -120,11 +122,11 @@ async def ask(context: Context, question: Question) -> Any:
     if context.over:
         raise Unanswered("the request was answered already; nothing can be asked for it any more")
     if not question.can_ask(peer.capabilities, revision):
-        needed = question.needs()
-        text = msgspec.json.encode(needed).decode()
-        raise CannotAsk(f"The client cannot be asked: it did not declare the capability {text}.", needed)
+        raise _cannot_ask(question, revision)
     params = question.params(revision)
     if peer.wire is not MODERN:
+        if isinstance(question, ElicitURL):
+            context.expect(question.id)
         return await _ask_now(context, question, params)
     if context.round is None:
         context.round = Round()
@@ -144,6 +146,14 @@ async def ask(context: Context, question: Question) -> Any:
     except ProtocolError as fault:
         found.fault = fault
         raise
+
+
+def _cannot_ask(question: Question, revision: Revision) -> CannotAsk:
+    needed = question.needs()
+    if revision.name not in METHODS[question.method].revisions and not revision.modern:
+        return CannotAsk(f"The client cannot be asked: revision {revision.name} has no {question.method}.", needed)
+    text = msgspec.json.encode(needed).decode()
+    return CannotAsk(f"The client cannot be asked: it did not declare the capability {text}.", needed)
 
 
 async def _ask_now(context: Context, question: Question, params: Params) -> Any:
@@ -257,8 +267,10 @@ def _pages_first(context: Context, fault: ElicitationRequired) -> InputRequiredR
     revision = peer.speaks
     for page in pages:
         if not page.can_ask(peer.capabilities, revision):
-            return CannotAsk("The client cannot be asked to open a page, which this call needs.", page.needs())
+            return _cannot_ask(page, revision)
     if peer.wire is not MODERN:
+        for page in pages:
+            context.expect(page.id)
         data = {"elicitations": [page.params(revision) for page in pages]}
         return ProtocolError(URL_ELICITATION_REQUIRED, str(fault), data)
     found = context.round = context.round or Round()
@@ -274,7 +286,7 @@ def _pages_first(context: Context, fault: ElicitationRequired) -> InputRequiredR
         except ProtocolError as wrong:
             return wrong
         if not isinstance(said, AcceptedElicitation):
-            return ToolError(f"{fault} The person said no to that.")
+            return ToolError(f"The user did not agree to visit a page that this call needs: {page.message}")
     return _questions(context, found)  # where all was agreed to, only the state: the client comes back later (MR-5)
 
 

@@ -86,6 +86,14 @@ class Notifying:
             raise ValueError(f"{uri[:200]!r} is no URI; a resource needs a scheme, as in notes://todo")
         self._engine.hub.publish("resource", uri)
 
+    def notify_elicitation_complete(self, id: str) -> None:
+        """Tell the client that was asked to visit the page of an `ElicitURL` with this `id` that all is done there.
+
+        For what the page itself calls, later. Only 2025-11-25 has a word for it (ELC-8), and only a session that can be
+        told something outside of its requests hears it; others come back by themselves.
+        """
+        self._engine.hub.visited(id)
+
 
 class Context(Notifying, Struct, eq=False):
     """One request, as its handler sees it. A handler gets it by annotating a parameter with `Context`."""
@@ -143,7 +151,8 @@ class Context(Notifying, Struct, eq=False):
         settings = self.extensions.get(id)
         if settings is None:
             lacking = MissingCapabilityData(ClientCapabilities(extensions={id: {}}))
-            raise ProtocolError(MISSING_CAPABILITY, f"This takes a client with the extension {id}", lacking)
+            text = f"This call needs a client that speaks the extension {id!r}"
+            raise ProtocolError(MISSING_CAPABILITY, text, lacking)
         return settings
 
     @property
@@ -190,6 +199,10 @@ class Context(Notifying, Struct, eq=False):
     def parking(self) -> Parking:
         """The calls that stay alive while their clients are asked."""
         return self._engine.parking
+
+    def expect(self, id: str) -> None:
+        """Note that this client was sent to a page: see `notify_elicitation_complete`."""
+        self._engine.hub.expect(id, self.peer)
 
     def follow(self, other: Context) -> None:
         """Go on as the handler of another request, in which the same call is made again with answers."""

@@ -30,8 +30,8 @@ class Default(msgspec.Struct, frozen=True):
 
 def is_field(value: Any) -> bool:
     """True for what `pydantic.Field(...)` returns."""
-    pydantic = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(value, pydantic.fields.FieldInfo)
+    fields = sys.modules.get("pydantic.fields")  # pydantic itself imports that when it is first needed
+    return fields is not None and isinstance(value, fields.FieldInfo)
 
 
 def default_of(field: Any) -> Default:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import threading
@@ -27,6 +28,7 @@ from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.types import (
     AcknowledgedParams,
+    ElicitationCompleteParams,
     ListenParams,
     NotificationMeta,
     Params,
@@ -57,6 +59,8 @@ _BATCH: Final = 256
 """Different events that may wait for the loop; with more of them whoever tells of one gives them out itself."""
 _PAUSE: Final = 0.05
 """Seconds for which a listener that was just told something is told nothing: what comes meanwhile is told once."""
+_MOST_VISITS: Final = 10_000
+"""Pages that clients were sent to, of which it is known whom to tell that a visit is done."""
 _URI_SIZE: Final = 256
 """Characters that the URIs of one listener may have on average, where it watches as many as it may."""
 
@@ -201,6 +205,7 @@ class Subscriptions:
         self._streams: dict[_Stream, None] = {}
         self._sessions: weakref.WeakKeyDictionary[Peer, _Session] = weakref.WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._visits: dict[str, weakref.ref[Peer]] = {}
         self._fresh: dict[Event, None] = {}
         """What was heard and not noted for the listeners yet."""
         self._woken: dict[_Stream | _Session, None] = {}
@@ -284,6 +289,32 @@ class Subscriptions:
             woken, self._woken = self._woken, {}
         for each in woken:
             each.wake()
+
+    # ---- pages that somebody was sent to
+
+    def expect(self, id: str, peer: Peer) -> None:
+        """Note whom to tell that the visit `id` is done; of very many visits the oldest are forgotten."""
+        with self._lock:
+            self._visits[id] = weakref.ref(peer)
+            while len(self._visits) > _MOST_VISITS:
+                del self._visits[next(iter(self._visits))]
+
+    def visited(self, id: str) -> None:
+        """Tell the session that was sent to the page with this id that all is done there; from any thread (ELC-8)."""
+        with self._lock:
+            known = self._visits.pop(id, None)
+        peer = None if known is None else known()
+        if peer is None or not self._live:
+            log.debug("nobody waits (any more) for the visit %r", id)
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._tell_visited, id, peer)
+
+    def _tell_visited(self, id: str, peer: Peer) -> None:
+        if peer.tell is not None and not (peer.closed is not None and peer.closed()):
+            task = self._loop.create_task(_tell_of_visit(peer, id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _heard(self, event: Event, who: Listener) -> bool:
         """Ask the server's author whether `who` may know of the event; no answer is a no."""
@@ -398,6 +429,11 @@ class Subscriptions:
             log.exception("a session could not be told of a change")
         finally:
             session.telling = False
+
+
+async def _tell_of_visit(peer: Peer, id: str) -> None:
+    assert peer.tell is not None
+    await peer.tell("notifications/elicitation/complete", ElicitationCompleteParams(id))
 
 
 def _offered(capabilities: ServerCapabilities) -> list[str]:

@@ -25,7 +25,7 @@ BROKEN = [
 ]
 
 
-ASKED = f"A plan is saved already as {PLAN_ID}. Overwrite it?"
+ASKED = f"The plan 'Calm weekday' is saved already as {PLAN_ID}. Overwrite it?"
 
 
 class Failure(Exception):

@@ -217,3 +217,30 @@ class TestWithClient:
             telling(), mode=mode, elicit=fill, sample=lambda question: "Fine", roots=list_roots
         ) as client:
             assert (await client.call_tool("tell", {"count": 3})).text == "accept: Fine"
+
+
+async def test_a_no_ends_the_call_whatever_else_is_open() -> None:
+    """Of two questions that must be agreed to, the no to one ends a modern call, though the other has no answer."""
+    server = Server("two")
+
+    def first() -> Elicit[bool]:
+        return Elicit("One?", bool)
+
+    def second() -> Elicit[bool]:
+        return Elicit("Two?", bool)
+
+    @server.tool
+    async def both(a: Annotated[bool, Resolve(first)], b: Annotated[bool, Resolve(second)]) -> str:
+        return "done"
+
+    async with talking(server, MODERN, {"elicitation": {}}) as talk:
+        asked = await talk.call("both", {})
+        assert sorted(asked["inputRequests"]) == ["a", "b"]
+        params = {
+            "name": "both",
+            "requestState": asked["requestState"],
+            "inputResponses": {"a": {"action": "decline"}},
+        }
+        result = await talk.ask("tools/call", params)
+        assert result["isError"]
+        assert text_of(result) == "The user declined the question 'a'."

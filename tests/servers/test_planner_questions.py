@@ -23,7 +23,7 @@ from jackfield.servers.planner.store import PlanStore
 from tests.servers.planner_drafts import goal_plan, goal_request
 from tests.servers.planner_wires import PLACES, Wire, environment, wire
 
-QUESTION = f"A plan is saved already as {example.PLAN_ID}. Overwrite it?"
+QUESTION = f"The plan 'Calm weekday' is saved already as {example.PLAN_ID}. Overwrite it?"
 OTHER = {**example.plan(), "name": "Another"}
 SAVE = {"name": "save_plan", "arguments": {"plan": OTHER, "request": example.request()}}
 CONTRACT = {"name": "get_plan_contract", "arguments": {}}
@@ -459,3 +459,23 @@ async def test_a_legacy_client_that_says_nothing_is_not_waited_for_for_ever(
         await client.tell({"jsonrpc": "2.0", "id": question["id"], "result": YES})
         assert "error" not in await client.request(CONTRACT)
         assert saved.kept
+
+
+async def test_a_yes_is_for_the_plan_that_it_was_asked_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What was saved meanwhile is not lost to the yes that was given before: it is asked for anew (M01)."""
+    monkeypatch.setenv("PLAN_STORE", str(tmp_path))
+    asked: list[str] = []
+
+    def agree(question: ClientQuestion) -> dict[str, bool]:
+        asked.append(question.message)
+        if len(asked) == 1:  # another client saves while the person thinks
+            file = tmp_path / f"{example.PLAN_ID}.json"
+            file.write_text(file.read_text().replace("Calm weekday", "Urgent weekday"))
+        return {"overwrite": len(asked) == 1}
+
+    async with Client(server, elicit=agree) as client:
+        arguments = {"plan": example.plan(), "request": example.request()}
+        await client.call_tool("save_plan", arguments)
+        again = await client.call_tool("save_plan", arguments)
+    assert again.structured_content["saved"] is False
+    assert ["Urgent" in message for message in asked] == [False, True]

@@ -19,7 +19,6 @@ from jackfield import (
     ListRoots,
     Resolve,
     Root,
-    Sample,
     SamplingMessage,
     Server,
     TextContent,

@@ -121,8 +121,24 @@ def test_a_transcript_comes_out_over_stdio(path: Path) -> None:
 def test_reasons_name_requirements_that_there_are() -> None:
     """Each id in a comment of a transcript, over HTTP too, is one of the table's."""
     known = tomllib.loads(requirements.TABLE.read_text("utf-8"))["requirements"].keys()
+    named: set[str] = set()
     for path in Path(__file__).parent.rglob("*.txt"):
         reasons = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#")]
-        named = set(requirements.ID.findall("\n".join(reasons)))
-        assert named, f"{path.name} gives no reasons"
-        assert named <= known, f"{path.name}: {named - known}"
+        found = set(requirements.ID.findall("\n".join(reasons)))
+        assert found <= known, f"{path.name}: {found - known}"
+        named |= found
+    assert {"MR-6", "SUB-3", "ELC-8", "LH-1"} <= named
+
+
+def test_a_name_stands_for_one_value() -> None:
+    """What a name stood for first it stands for from then on, in its own JSON type, and so it is sent."""
+    known = values(['meta = {"a":1}'])
+    assert known.agrees({"id": 1, "text": "a b", "meta": {"a": 1}}, {"id": "$id", "text": "a<*>", "meta": "$meta"})
+    assert known.agrees([1], ["$id"])
+    assert not known.agrees(["1"], ["$id"])
+    assert not known.agrees([{"a": 2}], ["$meta"])
+    assert known.agrees({"state": 'x"y'}, {"state": "$state"})
+    line = '{"id":"$id","_meta":"$meta","requestState":"$state-TAMPERED"}'
+    assert json.loads(known.fill(line)) == {"id": 1, "_meta": {"a": 1}, "requestState": 'x"y-TAMPERED'}
+    with pytest.raises(KeyError):
+        known.fill('{"id":"$never"}')

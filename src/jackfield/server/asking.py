@@ -26,7 +26,6 @@ from ..protocol.errors import (
 )
 from ..protocol.methods import METHODS
 from ..protocol.printable import printable
-from ..protocol.revisions import Revision
 from ..protocol.types import (
     CallToolParams,
     ElicitParams,
@@ -37,7 +36,8 @@ from ..protocol.types import (
     ReadResourceParams,
 )
 from ..protocol.wire import MODERN
-from .context import Asked
+from .context import Asked, SaidNo
+from .peer import Peer
 from .questions import AcceptedElicitation, ElicitationRequired, ElicitURL, Question
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ async def ask(context: Context, question: Question) -> Any:
     if context.over:
         raise Unanswered("the request was answered already; nothing can be asked for it any more")
     if not question.can_ask(peer.capabilities, revision):
-        raise _cannot_ask(question, revision)
+        raise _cannot_ask(question, peer)
     params = question.params(revision)
     if peer.wire is not MODERN:
         if isinstance(question, ElicitURL):
@@ -148,8 +148,10 @@ async def ask(context: Context, question: Question) -> Any:
         raise
 
 
-def _cannot_ask(question: Question, revision: Revision) -> CannotAsk:
-    needed = question.needs()
+def _cannot_ask(question: Question, peer: Peer) -> CannotAsk:
+    needed, revision = question.needs(), peer.speaks
+    if not peer.kept:
+        return CannotAsk("The client cannot be asked: this server keeps no sessions, which its revision takes.", needed)
     if revision.name not in METHODS[question.method].revisions and not revision.modern:
         return CannotAsk(f"The client cannot be asked: revision {revision.name} has no {question.method}.", needed)
     text = msgspec.json.encode(needed).decode()
@@ -239,7 +241,7 @@ def conclude(context: Context, fault: BaseException) -> InputRequiredResult | Ba
         return fault
     if found.fault is not None:
         return found.fault
-    if isinstance(fault, CannotAsk):
+    if isinstance(fault, CannotAsk | SaidNo):
         return fault  # so that nobody is asked in vain
     return _questions(context, found) if found.open else fault
 
@@ -267,7 +269,7 @@ def _pages_first(context: Context, fault: ElicitationRequired) -> InputRequiredR
     revision = peer.speaks
     for page in pages:
         if not page.can_ask(peer.capabilities, revision):
-            return _cannot_ask(page, revision)
+            return _cannot_ask(page, peer)
     if peer.wire is not MODERN:
         for page in pages:
             context.expect(page.id)

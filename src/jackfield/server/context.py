@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Raw, Struct
 
-from ..protocol.errors import MISSING_CAPABILITY, ProtocolError
+from ..protocol.errors import MISSING_CAPABILITY, ProtocolError, ToolError
 from ..protocol.jsonrpc import Id
 from ..protocol.limits import Limits
 from ..protocol.types import (
@@ -49,6 +49,10 @@ class Asked(BaseException):
 
     The handler runs again, from the top, when the answer is there.
     """
+
+
+class SaidNo(ToolError):
+    """The person did not agree to what has to be agreed to: the call ends, whatever else was to be asked."""
 
 
 class Notifying:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,10 +40,13 @@ from ..protocol.types import (
     InitializeParams,
     InitializeResult,
     Params,
+    PromptsCapability,
     RequestMeta,
+    ResourcesCapability,
     Result,
     ServerCapabilities,
     SetLevelParams,
+    ToolsCapability,
     UnsupportedVersionData,
 )
 from ..protocol.wire import MODERN as MODERN_WIRE
@@ -368,6 +372,8 @@ class Engine:
         alias = find(params.protocol_version) is revision
         version = params.protocol_version if alias else revision.name
         offer, info = fit(self.capabilities, revision), fit(self.info, revision)
+        if not session.kept:
+            offer = _without_news(offer)
         if params.capabilities.extensions is None:  # none of these revisions has a word for them (CAP-5)
             offer = msgspec.structs.replace(offer, extensions=None)
         self.hub.join(session, context.link.principal)
@@ -400,6 +406,15 @@ def checked_keys(keys: Sequence[str | bytes]) -> tuple[str | bytes, ...]:
         if not isinstance(key, str | bytes) or len(key) < SHORTEST_KEY:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RegistrationError(f"state_keys[{place}] must be a secret of {SHORTEST_KEY} or more random characters")
     return tuple(keys) or (os.urandom(SHORTEST_KEY),)
+
+
+def _without_news(offer: ServerCapabilities) -> ServerCapabilities:
+    """What is offered to a client that cannot be told of changes (CAP-3)."""
+    offer = copy(offer)
+    offer.tools = offer.tools and ToolsCapability()
+    offer.prompts = offer.prompts and PromptsCapability()
+    offer.resources = offer.resources and ResourcesCapability()
+    return offer
 
 
 def _requires_pages(fault: BaseException) -> bool:
@@ -436,7 +451,6 @@ def _wrapped(middleware: Middleware, handler: Handler) -> Handler:
 
 def _checked(handler: Handler) -> Handler:
     """What is outermost where there is middleware, which may return anything, and the same result twice."""
-    from copy import copy
 
     async def checked(params: Any, context: Context) -> Any:
         result: Any = await handler(params, context)

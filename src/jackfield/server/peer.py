@@ -34,6 +34,8 @@ class Peer(Struct, weakref=True, eq=False):
     """Sends a session a notification that belongs to none of its requests; None where there is no way to."""
     closed: Callable[[], bool] | None = None
     """Tells whether the session is over; None for a peer that is none, or has no way to be told."""
+    kept: bool = True
+    """False for a legacy client of a server that keeps no sessions: it can neither be asked nor told of changes."""
 
     @property
     def speaks(self) -> Revision:
@@ -41,12 +43,12 @@ class Peer(Struct, weakref=True, eq=False):
         return self.revision or OLDEST
 
 
-def new_session(revision: Revision | None = None) -> Peer:
+def new_session(revision: Revision | None = None, kept: bool = True) -> Peer:
     """The peer of a conversation; it is sent logs from `info` on until it asks otherwise (LOG-3).
 
-    Without a `revision` it has not begun; with one it goes on where no session is kept (LH-11).
+    Without a `revision` it has not begun; with one it goes on where no session is `kept` (LH-11).
     """
-    return Peer(LEGACY, revision, ClientCapabilities(), None, "info")
+    return Peer(LEGACY, revision, ClientCapabilities(), None, "info", kept=kept)
 
 
 STRANGER = Peer(MODERN, None, ClientCapabilities(), None, None)

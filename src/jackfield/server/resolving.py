@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from msgspec import Struct
 
-from ..protocol.errors import RegistrationError, ToolError
-from .context import Asked, Context
+from ..protocol.errors import RegistrationError
+from .context import Asked, Context, SaidNo
 from .handlers import Resolve, context_parameter, holds_resolve, invoke, is_async
 from .questions import AcceptedElicitation, CancelledElicitation, DeclinedElicitation, Elicit, Question
 from .signature import EMPTY, Parameter, evaluated, name_of, parameters_of, return_annotation
@@ -39,7 +39,7 @@ class Use:
             return outcome.data
         if self.takes is not None and type(outcome) in self.takes:
             return outcome
-        raise ToolError(f"The user {_SAID[outcome.action]} the question {self.step.key!r}.")
+        raise SaidNo(f"The user {_SAID[outcome.action]} the question {self.step.key!r}.")
 
 
 class Step:

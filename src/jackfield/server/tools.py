@@ -22,7 +22,7 @@ from ..protocol.types import CallToolParams, CallToolResult, TextContent, Tool
 from ..protocol.wire import MODERN
 from .arguments import ArgumentsError, arguments_of
 from .content import ToolResult, content_blocks, to_blocks
-from .context import Asked, Context
+from .context import Asked, Context, SaidNo
 from .handlers import converted, invoke, is_async, supplied_to, supply
 from .returns import BadOutput, returns_of, to_member
 from .signature import EMPTY, name_of, parameters_of, return_annotation
@@ -299,6 +299,8 @@ def _asked(fault: BaseException, context: Context) -> BaseException | None:
         sole = inside[0] if len(inside) == 1 else None
     if isinstance(sole, CannotAsk) and context.peer.wire is MODERN:
         return sole
+    if isinstance(fault, SaidNo) and context.round is not None:
+        context.round.open.clear()  # the call ends here
     if isinstance(fault, Asked) or (context.round is not None and context.round.unfinished):
         return Asked()
     return None

@@ -44,7 +44,7 @@ def error_of(call: Call) -> tuple[int, int]:
 
 
 async def test_a_handshake_gives_a_session(lab: Lab) -> None:
-    """The answer to initialize names the session: visible ASCII, at least 128 random bits, never the same (LH-7)."""
+    """The answer to initialize names the session: visible ASCII, 128 random bits or more, none twice (LH-7, SEC-6)."""
     app = lab.server.http_app()
     calls = [await Call(app, headers=USUAL, body=HELLO).end() for _ in range(2)]
     ids = [call.headers["mcp-session-id"] for call in calls]
@@ -112,7 +112,7 @@ async def test_a_missing_or_unknown_session_is_told(
 
 
 async def test_another_principals_session_is_as_unknown(lab: Lab) -> None:
-    """A session belongs to whom it was made for; to others it does not exist (LH-9, T05)."""
+    """A session belongs to whom it was made for; to others it does not exist (LH-9, SEC-6, T05)."""
     app = lab.server.http_app()
     id = await session(app)
     app.guard.principal = "somebody else"

@@ -205,8 +205,8 @@ class Player:
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 async def test_an_http_transcript_comes_out(path: Path) -> None:
-    """Each request gets the status, headers and body that the transcript shows, in one piece or as things happen (HDR-3,
-    FT-1, LH-1, LH-2, LH-8, LH-12, HTTP-1, HTTP-5, HTTP-7, MR-9, SUB-2, SUB-5).
+    """Each request gets the status, headers and body that the transcript shows, in one piece or as things happen
+    (HDR-3, FT-1, LH-1, LH-2, LH-8, LH-12, HTTP-1, HTTP-5, HTTP-7, MR-9, SUB-2, SUB-5).
     """
     transcript = read(path)
     module, _, attribute = transcript.server.partition(":")

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, NotRequired, TypedDict
 
 from msgspec import Meta
+from msgspec.json import decode
 
 from jackfield import Context, Server, ToolError
 
@@ -75,7 +76,8 @@ def save_plan(
     plan_id: str = plan["requestId"]
     store = PlanStore.from_environment()
     try:
-        agreed = store.read(plan_id) is not None and _may_overwrite(plan_id, ctx)
+        there = store.read(plan_id)
+        agreed = there is not None and _may_overwrite(plan_id, there, ctx)
         saved = store.save(plan_id, plan, overwrite=agreed)
     except OSError as error:
         raise ToolError(f"Plan not saved. The store {store.directory} cannot be used: {error.strerror}") from error
@@ -85,9 +87,13 @@ def save_plan(
     return receipt
 
 
-def _may_overwrite(plan_id: str, ctx: Context) -> bool:
-    """Ask the person; whatever is not a clear yes is a no. A client that cannot ask them is refused."""
-    said = ctx.sync.elicit(f"A plan is saved already as {plan_id}. Overwrite it?", Overwrite)
+def _may_overwrite(plan_id: str, there: str, ctx: Context) -> bool:
+    """Ask the person; whatever is not a clear yes is a no. A client that cannot ask them is refused.
+
+    The question names the plan that would be lost, so that a yes counts for no other that was saved since.
+    """
+    name = str(decode(there)["name"])
+    said = ctx.sync.elicit(f"The plan {name!r} is saved already as {plan_id}. Overwrite it?", Overwrite)
     return said.action == "accept" and said.data["overwrite"]
 
 

@@ -222,7 +222,9 @@ class App:
                 _check_version(version)
             await self._serve_legacy(message, size, exchange)
         elif _is_initialize(message):  # the engine says what to do instead (ERA-V4)
-            frame = await exchange.serve(self.service.serve(self.service.session(None), message, exchange))
+            frame = await exchange.serve(
+                self.service.serve(self.service.session(None, self._keeps_sessions), message, exchange)
+            )
             if type(frame) is Refused:
                 frame.status = 404
             await exchange.finish(frame)
@@ -268,11 +270,11 @@ class App:
             revision = find(exchange.headers.get(_VERSION, _UNTOLD).strip())
             if type(message) is Request:
                 exchange.cancels = False
-                answer = self.service.serve(self.service.session(revision), message, exchange)
+                answer = self.service.serve(self.service.session(revision, False), message, exchange)
                 await exchange.finish(await exchange.serve(answer))
                 return
             if type(message) is Notification:
-                self.service.notice(self.service.session(revision), message)
+                self.service.notice(self.service.session(revision, False), message)
             await self._accept(exchange)
             return
         session = self.sessions.find(exchange.headers.get(_SESSION), self.guard.principal)
@@ -290,7 +292,7 @@ class App:
     async def _initialize(self, request: Request, exchange: Exchange) -> None:
         """Answer `initialize`; a session is made only where the answer is no error (F17)."""
         exchange.takes = JSON  # the answer's head has the session's id, so it cannot begin before there is one
-        peer = self.service.session(None)
+        peer = self.service.session(None, self._keeps_sessions)
         frame = await exchange.serve(self.service.serve(peer, request, exchange))
         if self._keeps_sessions and type(frame) is bytes:
             session = self.sessions.open(peer, self.guard.principal)

@@ -33,7 +33,7 @@ class Service(Struct, frozen=True):
     """Hear a notification of a peer."""
     stranger: Any
     """The peer of each modern request whose `_meta` was not read yet."""
-    session: Callable[[Revision | None], Any]
+    session: Callable[[Revision | None, bool], Any]
     """The peer of a legacy session; with a revision one that needs no `initialize` any more."""
     enter: Callable[[], Awaitable[None]]
     """Begin to use the server: its lifespan starts with the first use. Raises what the lifespan raises."""

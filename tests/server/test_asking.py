@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
-from jackfield import Context, Limits, Server
+from jackfield import Context, ElicitURL, Limits, Server
 from tests.server.shop import ALL, CANCEL, NO, PAGE, URL, YES, again, shop
-from tests.server.talk import MODERN, Refused, talking, text_of
+from tests.server.talk import MODERN, PREFIX, Refused, talking, text_of
 
 SAID = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "Paris"}}
 
@@ -336,3 +338,83 @@ async def test_answers_that_outgrow_the_state_are_an_error() -> None:
         params = {"name": "talkative", "requestState": first["requestState"], "inputResponses": {"question": long}}
         with pytest.raises(Refused, match="limit `state`"):
             await talk.ask("tools/call", params)
+
+
+# ---- what a hostile client tries
+
+
+async def test_an_answer_is_used_once() -> None:
+    """However often the same retry comes, also at the same time, the yes counts for one deed (M01)."""
+    server, deeds = shop()
+    async with talking(server, MODERN, URL) as talk:
+        first = await talk.call("delete", {"name": "a"})
+        retries = [again(talk, first, {"question": YES}) for _ in range(20)]
+        outcomes = await asyncio.gather(*retries, return_exceptions=True)
+        refused = [str(each) for each in outcomes if isinstance(each, Refused)]
+        assert len(refused) == 19
+        assert all("used already" in text for text in refused)
+        assert deeds.done == ["a"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        '{"question":{"action":"decline"},"question":{"action":"accept"}}',
+        '{"question":{"action":"decline"},"quest\\u0069on":{"action":"accept"}}',
+        '{"question":{"action":"decline","action":"accept"}}',
+        '{"question":{"action":"accept","content":{"x":false,"x":true}}}',
+    ],
+)
+async def test_an_answer_that_says_two_things_is_an_error(answers: str) -> None:
+    """A key that is given twice in the answers, in one of them or in its content is refused (T08)."""
+    server, deeds = shop()
+    async with talking(server, MODERN, URL) as talk:
+        first = await talk.call("delete", {"name": "a"})
+        id = talk.send("tools/call", {"name": "delete", "arguments": {"name": "a"}}, id="x")  # which makes the id known
+        assert (await talk.answer(id))["resultType"] == "input_required"
+        meta = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientCapabilities": URL}
+        params = {
+            "name": "delete",
+            "arguments": {"name": "a"},
+            "requestState": first["requestState"],
+            "inputResponses": "ANSWERS",
+            "_meta": meta,
+        }
+        talk._answers["y"] = asyncio.get_running_loop().create_future()
+        frame = json.dumps({"jsonrpc": "2.0", "id": "y", "method": "tools/call", "params": params})
+        talk._channel.write(frame.replace('"ANSWERS"', answers).encode())
+        with pytest.raises(Refused, match="given twice"):
+            await talk.answer("y")
+        assert deeds.done == []
+
+
+async def test_every_question_has_a_key_of_its_own() -> None:
+    """A key that an author uses is never given to another question too, and so no yes counts for two (M01)."""
+    server = Server("keys")
+
+    @server.tool
+    async def three(ctx: Context) -> str:
+        return " ".join([(await ctx.ask(ElicitURL("Sure?", PAGE, key=key))).action for key in ("x", "x-2", "x", None)])
+
+    async with talking(server, MODERN, URL) as talk:
+        result = await talk.call("three", {})
+        for key, answer in (("x", YES), ("x-2", NO), ("x-3", CANCEL), ("question", YES)):
+            assert list(result["inputRequests"]) == [key]
+            params = {"name": "three", "requestState": result["requestState"], "inputResponses": {key: answer}}
+            result = await talk.ask("tools/call", params)
+        assert text_of(result) == "accept decline cancel accept"
+
+
+async def test_a_middleware_may_change_the_params() -> None:
+    """The state belongs to the params as they came, whatever a middleware makes of them (MR-6)."""
+
+    async def loud(params: Any, ctx: Context, following: Any) -> Any:
+        if ctx.method == "tools/call":
+            params.arguments = Raw(b'{"name":"LOUD"}')
+        return await following(params, ctx)
+
+    server, deeds = shop(middleware=[loud])
+    async with talking(server, MODERN, URL) as talk:
+        first = await talk.call("delete", {"name": "a"})
+        assert text_of(await again(talk, first, {"question": YES})) == "deleted"
+        assert deeds.done == ["LOUD"]

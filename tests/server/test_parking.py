@@ -235,3 +235,27 @@ async def test_the_thread_of_a_call_that_nobody_comes_back_to_ends() -> None:
     async with talking(server, MODERN, URL) as talk:
         await talk.call("pay", {})
         assert await asyncio.to_thread(ended.wait, 10)
+
+
+async def test_calls_that_ended_while_nobody_asked_count_until_somebody_does() -> None:
+    """A handler that gives up waiting is kept, with its outcome, under the same cap (limit `parked`)."""
+    server, go = Server("bank", limits=Limits(parked=2)), asyncio.Event()
+
+    @server.tool(replay=False)
+    async def impatient(ctx: Context) -> str:
+        question = asyncio.create_task(ctx.elicit_url("Pay?", PAGE))
+        await go.wait()
+        question.cancel()
+        return "gave up"
+
+    async with talking(server, MODERN, URL) as talk:
+        first = await talk.call("impatient", {})
+        await talk.call("impatient", {})
+        go.set()
+        await talk.settled()
+        with pytest.raises(Refused, match="limit `parked`"):
+            await talk.call("impatient", {})
+        go.clear()
+        params = {"name": "impatient", "arguments": {}, "requestState": first["requestState"], "inputResponses": {}}
+        assert text_of(await talk.ask("tools/call", params)) == "gave up"
+        assert (await talk.call("impatient", {}))["resultType"] == "input_required"

@@ -42,7 +42,7 @@ class Asking:
     def __init__(self, answers: dict[str, Any] | None = None) -> None:
         self.answers = answers or {}
         self.asked: list[str] = []
-        self.threads = Threads(4)
+        self.threads = Threads(4, 256)
 
     async def ask(self, question: Question) -> Any:
         """Answer as a Context does: with what is there, else by ending the handler."""

@@ -101,7 +101,7 @@ async def test_no_more_threads_than_the_limit_run_and_the_rest_wait() -> None:
 
 async def test_sixty_four_threads_are_the_default() -> None:
     """Sixty-four blocking calls run at once without anybody asking for it."""
-    threads = Threads(Limits().threads)
+    threads = Threads(Limits().threads, 256)
     together = threading.Barrier(64)
     ends = await asyncio.gather(*[threads.run(together.wait, 10) for _ in range(64)])
     assert sorted(ends) == list(range(64))
@@ -110,7 +110,7 @@ async def test_sixty_four_threads_are_the_default() -> None:
 
 async def test_a_busy_thread_is_never_taken_for_an_idle_one() -> None:
     """Call after call, each blocked until the next one has started: none waits for a thread that is busy (F37)."""
-    threads = Threads(64)
+    threads = Threads(64, 256)
     for _ in range(50):
         first, second = threading.Event(), threading.Event()
 
@@ -127,7 +127,7 @@ async def test_a_busy_thread_is_never_taken_for_an_idle_one() -> None:
 
 async def test_short_calls_share_a_thread() -> None:
     """Calls that come one after the other need no second thread."""
-    threads = Threads(64)
+    threads = Threads(64, 256)
     names = {await threads.run(threading.get_ident) for _ in range(50)}
     assert len(names) == 1
     threads.close()
@@ -135,7 +135,7 @@ async def test_short_calls_share_a_thread() -> None:
 
 async def test_a_call_that_was_cancelled_while_it_waited_is_not_made() -> None:
     """What nobody waits for any more is not begun (CAN-3)."""
-    threads = Threads(1)
+    threads = Threads(1, 256)
     begun, go_on, made = threading.Event(), threading.Event(), []
 
     def block() -> None:
@@ -157,7 +157,7 @@ async def test_a_call_that_was_cancelled_while_it_waited_is_not_made() -> None:
 
 async def test_a_result_that_nobody_waits_for_is_dropped() -> None:
     """A call that is cancelled while it runs goes on, its result is dropped, and the thread serves the next."""
-    threads = Threads(1)
+    threads = Threads(1, 256)
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     def block() -> None:
@@ -179,7 +179,7 @@ async def test_a_result_that_nobody_waits_for_is_dropped() -> None:
 async def test_context_variables_reach_the_thread() -> None:
     """A thread sees the caller's context variables, and what it sets stays with it (F28)."""
     variable = contextvars.ContextVar("variable", default="none")
-    threads = Threads(1)
+    threads = Threads(1, 256)
 
     def swap(value: str) -> str:
         found = variable.get()
@@ -196,7 +196,7 @@ async def test_context_variables_reach_the_thread() -> None:
 @pytest.mark.parametrize("fault", [ValueError("x"), SystemExit(3), KeyError(), asyncio.CancelledError()])
 async def test_what_a_call_raises_reaches_the_caller(fault: BaseException) -> None:
     """Any exception of the function is raised where the call was awaited, and the thread lives on."""
-    threads = Threads(1)
+    threads = Threads(1, 256)
 
     def fail() -> None:
         raise fault
@@ -209,7 +209,7 @@ async def test_what_a_call_raises_reaches_the_caller(fault: BaseException) -> No
 
 async def test_stop_iteration_becomes_a_runtime_error() -> None:
     """StopIteration, which no future can carry, is told as a RuntimeError."""
-    threads = Threads(1)
+    threads = Threads(1, 256)
     with pytest.raises(RuntimeError, match="StopIteration"):
         await threads.run(next, iter(()))
     threads.close()
@@ -221,7 +221,7 @@ async def test_an_idle_thread_keeps_nothing_of_the_last_call() -> None:
     class Large:
         pass
 
-    threads = Threads(1)
+    threads = Threads(1, 256)
     large = Large()
     gone = weakref.ref(large)
     assert await threads.run(lambda each: each is not None, large)
@@ -233,7 +233,7 @@ async def test_an_idle_thread_keeps_nothing_of_the_last_call() -> None:
 
 async def test_after_the_end_nothing_is_taken() -> None:
     """Once the server has ended a call is refused, instead of waiting for a thread that never comes."""
-    threads = Threads(1)
+    threads = Threads(1, 256)
     threads.close()
     with pytest.raises(RuntimeError, match="server has ended"):
         await threads.run(int)
@@ -241,7 +241,7 @@ async def test_after_the_end_nothing_is_taken() -> None:
 
 async def test_threads_end_when_they_are_closed() -> None:
     """After `close` every thread has ended, as soon as its work is done."""
-    threads = Threads(4)
+    threads = Threads(4, 256)
     found = []
     together = threading.Barrier(4)
 
@@ -266,7 +266,7 @@ def test_a_loop_that_was_closed_meanwhile_is_no_trouble() -> None:
         go_on.wait(10)
 
     async def main() -> None:
-        threads = Threads(1)
+        threads = Threads(1, 256)
         task = asyncio.create_task(threads.run(block))
         await asyncio.to_thread(begun.wait, 10)
         task.cancel()
@@ -288,7 +288,7 @@ def test_a_blocked_thread_does_not_keep_the_process_alive() -> None:
         "    def block():\n"
         "        begun.set()\n"
         "        threading.Event().wait()\n"
-        "    task = asyncio.create_task(Threads(1).run(block))\n"
+        "    task = asyncio.create_task(Threads(1, 256).run(block))\n"
         "    while not begun.is_set():\n"
         "        await asyncio.sleep(0.001)\n"
         "    task.cancel()\n"

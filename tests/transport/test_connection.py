@@ -316,23 +316,6 @@ async def test_the_end_of_input_leaves_what_was_asked() -> None:
     assert [message["id"] for message in channel.answers()] == [1, 2]
 
 
-async def test_what_never_ends_by_itself_ends_as_foreseen() -> None:
-    """A request whose answer was foreseen gets it when the input ends, the others go on; what was taken back does not
-    (SUB-5).
-    """
-    connection, channel, desk = served()
-    for id in (1, 2, 3):
-        connection.receive(request(id))
-    await settle()
-    for id in (1, 2):
-        connection.at_end(id, encode(Answer(id, {"ended": True})))
-    connection.at_end(2, b"")
-    connection.input_ended(GONE)
-    await settle()
-    assert channel.answers() == [{"jsonrpc": "2.0", "id": 1, "result": {"ended": True}}]
-    assert desk.cancelled == [1]
-
-
 async def test_notifications_get_no_answer() -> None:
     """Known, unknown, late and malformed notifications are heard or ignored and never answered (BASE-4, CAN-3, F34)."""
     heard: list[str] = []

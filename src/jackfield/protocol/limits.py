@@ -74,7 +74,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     state: int = 2**20
     """The largest state of a call that waits for answers, as text."""
     parked: int = 256
-    """Calls whose handlers stay alive while a modern client is asked (`replay=False`)."""
+    """Calls whose handlers stay alive while a modern client is asked (`replay=False`), and, counted apart, threads of
+    `def` handlers that wait for people."""
     listens: int = 1000
     """Subscription streams of one principal at the same time."""
     watched: int = 1000

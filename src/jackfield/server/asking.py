@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..protocol.errors import (
     INTERNAL_ERROR,
@@ -24,6 +25,7 @@ from ..protocol.errors import (
     ToolError,
     Unanswered,
 )
+from ..protocol.jsonrpc import check_members, repeats_key
 from ..protocol.methods import METHODS
 from ..protocol.printable import printable
 from ..protocol.types import (
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 MOST_ASKED: Final = 100
 """Questions that one handler may have open."""
+MOST_SPENT: Final = 65_536
+"""Used states that are remembered; of more than these the oldest are forgotten."""
 
 _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -67,6 +71,8 @@ class State(Struct, array_like=True):
     """The digests of what is open, by key."""
     handle: str = ""
     """The parked call that waits for the answers; empty where the handler runs anew."""
+    name: str = ""
+    """No other state has it."""
 
 
 _decode_state = msgspec.json.Decoder(State).decode
@@ -88,10 +94,12 @@ class Round:
         self.said = said or {}
         self.answers = state.answers if state is not None else {}
         self.handle = state.handle if state is not None else ""
+        self._state = state
         self.open: dict[str, Open] = {}
         self.fault: BaseException | None = None
         """What the request is answered with, whatever its handler makes of it."""
         self._used: dict[str, int] = {}
+        """How often each key was taken; in it are all keys that questions have."""
 
     @property
     def unfinished(self) -> bool:
@@ -100,9 +108,29 @@ class Round:
 
     def key_of(self, question: Question) -> str:
         """The key of a question: its own, or the running number; a key that comes again is numbered too."""
-        key = question.key or "question"
-        count = self._used[key] = self._used.get(key, 0) + 1
-        return key if count == 1 else f"{key}-{count}"
+        key = name = question.key or "question"
+        while name in self._used:
+            self._used[key] += 1
+            name = f"{key}-{self._used[key]}"
+        self._used[name] = 1
+        return name
+
+    def spend(self, context: Context) -> None:
+        """Note that the answers of this request are used. Raises ProtocolError where another request has used them.
+
+        What a process has seen it does not take again; the memory is its own, and as long as a question may take (M01).
+        """
+        state, self._state = self._state, None
+        if state is None:
+            return
+        spent, now = context.spent, time.time()
+        if state.name in spent:
+            text = "Invalid requestState: its answers were used already; make the call anew"
+            self.fault = ProtocolError(INVALID_PARAMS, text)
+            raise self.fault
+        spent[state.name] = state.expires
+        while len(spent) > MOST_SPENT or spent[next(iter(spent))] < now:
+            del spent[next(iter(spent))]
 
     def add(self, key: str, question: Open) -> None:
         """Note an open question. Raises ToolError where there are too many."""
@@ -132,20 +160,22 @@ async def ask(context: Context, question: Question) -> Any:
         context.round = Round()
     found = context.round
     key, digest = found.key_of(question), digest_of(question, params)
-    if context.call is not None:
-        return await context.call.ask(key, Open(question, params, digest))
     answer = found.answers.get(key)
     if not question.bound and key in found.said:
         answer = found.answers[key] = Answer(digest, found.said[key])
+    elif context.call is not None:
+        return await context.call.ask(key, Open(question, params, digest))
     if answer is None or answer.digest != digest:
         found.add(key, Open(question, params, digest))
         await asyncio.sleep(0)  # what the handler asks besides, in other tasks, travels in the same round
         raise Asked
     try:
-        return read_answer(question, key, answer.result)
+        value = read_answer(question, key, answer.result)
     except ProtocolError as fault:
         found.fault = fault
         raise
+    found.spend(context)
+    return value
 
 
 def _cannot_ask(question: Question, peer: Peer) -> CannotAsk:
@@ -170,7 +200,7 @@ async def _ask_now(context: Context, question: Question, params: Params) -> Any:
     except (ConnectionClosed, InvalidResult) as fault:
         raise Unanswered(f"The question got no answer: {fault}") from fault
     try:
-        return question.read(raw)
+        return _read(question, raw)
     except ValueError as fault:
         raise Unanswered(f"The client's answer does not fit the question: {printable(str(fault), 500)}") from None
 
@@ -178,10 +208,27 @@ async def _ask_now(context: Context, question: Question, params: Params) -> Any:
 def read_answer(question: Question, key: str, raw: Raw) -> Any:
     """The value of a modern client's answer. Raises ProtocolError (-32602) where it does not fit (MR-7, MR-8)."""
     try:
-        return question.read(raw)
+        return _read(question, raw)
     except ValueError as fault:
         text = f"Invalid inputResponses[{printable(key, 80)!r}]: {printable(str(fault), 500)}"
         raise ProtocolError(INVALID_PARAMS, text) from None
+
+
+class _Content(Struct):
+    content: Raw | UnsetType = UNSET
+
+
+_decode_content = msgspec.json.Decoder(_Content).decode
+
+
+def _read(question: Question, raw: Raw) -> Any:
+    """The value of an answer in which no key is given twice: another reader might take the other one (T08)."""
+    if bytes(raw).startswith(b"{"):
+        content = _decode_content(raw).content
+        for text in (raw, content):
+            if text is not UNSET and bytes(text).startswith(b"{") and repeats_key(text):
+                raise ValueError("a key is given twice in it")
+    return question.read(raw)
 
 
 def digest_of(question: Question, params: Params) -> str:
@@ -195,17 +242,17 @@ def digest_of(question: Question, params: Params) -> str:
 # ---- between two rounds
 
 
-def reopen(context: Context) -> None:
+def reopen(context: Context, params: Any) -> None:
     """Take up the answers that came with a request (MR-3).
 
     Raises ProtocolError (-32602) for a state that was not sealed for this very request, or whose time is over (MR-6),
     and for answers that are none.
     """
-    params: Any = context.params
     responses: dict[str, Raw] = {}
     if params.input_responses is not UNSET:
         try:
             responses = _decode_responses(params.input_responses)
+            check_members(params.input_responses, "inputResponses")
         except (msgspec.DecodeError, RecursionError) as fault:
             raise ProtocolError(INVALID_PARAMS, f"Invalid inputResponses: {fault}") from None
     if params.request_state is None:
@@ -251,7 +298,7 @@ def _questions(context: Context, found: Round) -> InputRequiredResult | Protocol
     asked = {key: each.digest for key, each in found.open.items()}
     answers = {key: answer for key, answer in found.answers.items() if key not in asked}
     expires = int(time.time() + context.limits.question)
-    state = State(expires, answers, asked, found.handle)
+    state = State(expires, answers, asked, found.handle, os.urandom(12).hex())
     text = context.sealer.seal(msgspec.json.encode(state), _bound(context))
     if len(text) > context.limits.state:
         said = f"the answers so far take {len(text)} bytes, more than a client is given to keep (limit `state`)"
@@ -294,15 +341,16 @@ def _pages_first(context: Context, fault: ElicitationRequired) -> InputRequiredR
 
 def _bound(context: Context) -> bytes:
     """What a state is good for: this principal's very request to this server (MR-6). `_meta` is no part of it."""
-    params: Any = context.params
     what: Any = None
-    if isinstance(params, CallToolParams):
-        arguments = b"{}" if params.arguments is UNSET else params.arguments
-        what = params.name, msgspec.json.decode(arguments) or {}  # null counts as empty
-    elif isinstance(params, GetPromptParams):
-        what = params.name, params.arguments or {}
-    elif isinstance(params, ReadResourceParams):
-        what = params.uri
+    if context.method == "tools/call":
+        call = msgspec.json.decode(context.raw, type=CallToolParams)
+        arguments = b"{}" if call.arguments is UNSET else call.arguments
+        what = call.name, msgspec.json.decode(arguments) or {}  # null counts as empty
+    elif context.method == "prompts/get":
+        prompt = msgspec.json.decode(context.raw, type=GetPromptParams)
+        what = prompt.name, prompt.arguments or {}
+    elif context.method == "resources/read":
+        what = msgspec.json.decode(context.raw, type=ReadResourceParams).uri
     who = context.server_name, context.link.principal
     text = msgspec.json.encode((who, context.method, what), order="deterministic")
     return hashlib.blake2b(text, digest_size=32).digest()

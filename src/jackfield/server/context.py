@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent import futures
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Raw, Struct
+from msgspec.json import decode
 
 from ..protocol.errors import MISSING_CAPABILITY, ProtocolError, ToolError
 from ..protocol.jsonrpc import Id
@@ -21,6 +22,7 @@ from ..protocol.types import (
     LogLevel,
     LogParams,
     MissingCapabilityData,
+    Params,
     ProgressParams,
 )
 from .peer import Peer
@@ -86,8 +88,8 @@ class Notifying:
         """
         from ..protocol.uri import LONGEST_URI, is_uri  # not at the top: many servers have no resources
 
-        if len(uri) > LONGEST_URI or not is_uri(uri):
-            raise ValueError(f"{uri[:200]!r} is no URI; a resource needs a scheme, as in notes://todo")
+        if not isinstance(uri, str) or len(uri) > LONGEST_URI or not is_uri(uri):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"{str(uri)[:200]!r} is no URI; a resource needs a scheme, as in notes://todo")
         self._engine.hub.publish("resource", uri)
 
     def notify_elicitation_complete(self, id: str) -> None:
@@ -109,8 +111,8 @@ class Context(Notifying, Struct, eq=False):
     """The way back to the client, for what belongs to this request."""
     _engine: Engine
     _token: Id | None
-    params: Any
-    """The request's params, as they came."""
+    raw: bytes
+    """The request's params, as they came: whatever a middleware makes of the decoded ones."""
     _progress: float = -math.inf
     over: bool = False
     """True once the request was answered: nothing more is sent for it (PRG-2)."""
@@ -167,7 +169,8 @@ class Context(Notifying, Struct, eq=False):
         """
         from ..protocol.meta import read_trace
 
-        return None if self.params.meta is UNSET else read_trace(self.params.meta)
+        meta = decode(self.raw, type=Params).meta
+        return None if meta is UNSET else read_trace(meta)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -195,6 +198,11 @@ class Context(Notifying, Struct, eq=False):
         return self._engine.info.name
 
     @property
+    def spent(self) -> dict[str, float]:
+        """The states whose answers were used at this server."""
+        return self._engine.spent
+
+    @property
     def sealer(self) -> Sealer:
         """What seals the state of calls that wait for answers."""
         return self._engine.sealer
@@ -210,7 +218,7 @@ class Context(Notifying, Struct, eq=False):
 
     def follow(self, other: Context) -> None:
         """Go on as the handler of another request, in which the same call is made again with answers."""
-        self.request_id, self.link, self.params, self.peer = other.request_id, other.link, other.params, other.peer
+        self.request_id, self.link, self.raw, self.peer = other.request_id, other.link, other.raw, other.peer
         self._token, self._progress, self.over = other._token, -math.inf, False
 
     @property
@@ -296,8 +304,8 @@ class Context(Notifying, Struct, eq=False):
         for task in self._waiting or ():
             task.cancel()
 
-    async def from_thread(self, asking: Coroutine[Any, Any, T]) -> T:
-        """Await what a thread asks, while that thread does not count (limit `threads`)."""
+    async def from_thread(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await what a thread asks, while that thread does not count (limits `threads`, `parked`)."""
         task = asyncio.current_task()
         assert task is not None
         if self._waiting is None:
@@ -305,7 +313,7 @@ class Context(Notifying, Struct, eq=False):
         self._waiting.add(task)
         try:
             with self.threads.away():
-                return await asking
+                return await ask()
         finally:
             self._waiting.discard(task)
 
@@ -432,25 +440,29 @@ class SyncContext:
 
     def ask(self, question: Question) -> Any:
         """See `Context.ask`; the thread does not count while it waits (limit `threads`)."""
-        return self._wait(self._context.from_thread(self._context.ask(question)))
+        return self._wait(self._context.from_thread(lambda: self._context.ask(question)))
 
     def elicit(
         self, message: str, schema: type[T], *, key: str | None = None, bound: bool = True
     ) -> ElicitationResult[T]:
         """See `Context.elicit`."""
-        return self._wait(self._context.from_thread(self._context.elicit(message, schema, key=key, bound=bound)))
+        return self._wait(
+            self._context.from_thread(lambda: self._context.elicit(message, schema, key=key, bound=bound))
+        )
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> ElicitationResult[None]:
         """See `Context.elicit_url`."""
-        return self._wait(self._context.from_thread(self._context.elicit_url(message, url, key=key)))
+        return self._wait(self._context.from_thread(lambda: self._context.elicit_url(message, url, key=key)))
 
     def sample(self, messages: Any, *, max_tokens: int, **options: Any) -> CreateMessageResult:
         """See `Context.sample`."""
-        return self._wait(self._context.from_thread(self._context.sample(messages, max_tokens=max_tokens, **options)))
+        return self._wait(
+            self._context.from_thread(lambda: self._context.sample(messages, max_tokens=max_tokens, **options))
+        )
 
     def list_roots(self) -> list[Root]:
         """See `Context.list_roots`."""
-        return self._wait(self._context.from_thread(self._context.list_roots()))
+        return self._wait(self._context.from_thread(self._context.list_roots))
 
     def elicitation_complete(self, id: str) -> None:
         """See `Context.elicitation_complete`."""

@@ -128,6 +128,8 @@ class Engine:
         self._state_keys = state_keys
         self._sealer: Sealer | None = None
         self._parking: Parking | None = None
+        self.spent: dict[str, float] = {}
+        """The states whose answers were used here, and when they expire: none counts twice (M01)."""
         self.instructions = instructions
         self.stamp = Stamp.of(info)
         self.state: Any = None
@@ -196,9 +198,9 @@ class Engine:
                     _check_call(request, params, size)
             else:
                 check_members(request.params, "params")
-            context = Context(id, method, peer, link, self, token, params)
+            context = Context(id, method, peer, link, self, token, request.params)
             if route.asks and (params.request_state is not None or params.input_responses is not UNSET):
-                _reopen(context)
+                _reopen(context, params)
             result = await route.handler(params, context)
             if context.round is not None and context.round.unfinished:
                 raise Asked  # whatever the handler made of it: a question that is open is asked
@@ -429,11 +431,11 @@ def _check_call(request: Request, params: CallToolParams, size: int) -> None:
         check_members(request.params, "params")
 
 
-def _reopen(context: Context) -> None:
+def _reopen(context: Context, params: Any) -> None:
     if context.peer.wire is MODERN_WIRE:
         from .asking import reopen  # not at the top: most servers ask nothing
 
-        reopen(context)
+        reopen(context, params)
 
 
 def _check_kind(result: Result, context: Context) -> None:

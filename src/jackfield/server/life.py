@@ -66,7 +66,7 @@ class Life:
 
         engine = self._engine
         engine.loop = asyncio.get_running_loop()
-        engine.threads = Threads(self._threads)
+        engine.threads = Threads(self._threads, engine.limits.parked)
         try:
             try:
                 async with self._lifespan(self._server) as engine.state:

@@ -57,17 +57,21 @@ class Parking:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._parked: dict[str, Parked] = {}
-        self._alive: set[Parked] = set()
+        self._calls: set[Parked] = set()
+        """All that began and whose outcome was not given to a request yet."""
 
     def begin(self, context: Context, start: Callable[[Context], Coroutine[Any, Any, Any]]) -> Parked:
         """Begin a call. Raises ProtocolError where too many are alive already."""
-        if len(self._alive) >= self._limits.parked:
-            text = f"server busy: {len(self._alive)} calls of this kind are under way (limit `parked`)"
+        if len(self._calls) >= self._limits.parked:
+            text = f"server busy: {len(self._calls)} calls of this kind are under way (limit `parked`)"
             raise ProtocolError(INTERNAL_ERROR, text)
         call = Parked(self, context, start)
-        self._alive.add(call)
-        call.task.add_done_callback(lambda _: self._alive.discard(call))
+        self._calls.add(call)
         return call
+
+    def ended(self, call: Parked) -> None:
+        """Note that the call was answered for good, or that nobody will come for its outcome."""
+        self._calls.discard(call)
 
     def park(self, call: Parked) -> str:
         """Keep a call until somebody comes back with its handle, or its time is over."""
@@ -93,11 +97,11 @@ class Parking:
 
     def close(self) -> None:
         """End all of them: the server ends."""
-        for call in [*self._alive]:
+        for call in self._calls:
             call.task.cancel()
-        for call in self._parked.values():
             if call.timer is not None:
                 call.timer.cancel()
+        self._calls.clear()
         self._parked.clear()
 
     def _expire(self, handle: str) -> None:
@@ -105,6 +109,7 @@ class Parking:
         if call is not None:
             log.info("%s: nobody came back with an answer in time (limit `question`)", call.context.method)
             call.task.cancel()
+            self.ended(call)
 
 
 class Parked:
@@ -150,10 +155,12 @@ class Parked:
         except asyncio.CancelledError:
             self.task.cancel()
             await asyncio.wait([self.task])
+            self._parking.ended(self)
             raise
         finally:
             news.cancel()
         if self.task.done():
+            self._parking.ended(self)
             return self.task.result()
         self.context.link = Nowhere(context.link.principal, context.link.headers)
         for key, (question, _) in self._open.items():

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
+
+from ..protocol.errors import Unanswered
+
+log = logging.getLogger("jackfield")
 
 _Job = tuple[contextvars.Context, Callable[..., Any], tuple[Any, ...], asyncio.Future[Any]]
 
@@ -23,8 +28,10 @@ class Threads:
     needed, and no moment is missed at which every thread is busy and work lies about.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, most_away: int) -> None:
+        """`most_away` threads may wait for people besides (limit `parked`)."""
         self._limit = limit
+        self._most_away = most_away
         self._loop = asyncio.get_running_loop()
         import queue  # not at the top: a server that is only registered has no threads
 
@@ -59,10 +66,15 @@ class Threads:
 
     @contextlib.contextmanager
     def away(self) -> Generator[None]:
-        """While this lasts one of the threads waits for a person, and does not count."""
+        """While this lasts one of the threads waits for a person, and does not count.
+
+        Raises Unanswered where too many do.
+        """
+        if self._away >= self._most_away:
+            raise Unanswered(f"{self._away} functions wait for people already (limit `parked`); try again later")
         self._away += 1
-        self._grow()
         try:
+            self._grow()
             yield
         finally:
             self._away -= 1
@@ -83,8 +95,11 @@ class Threads:
     def _grow(self) -> None:
         self._growing = False
         wanted = min(self._open - len(self._done), self._limit + self._away)
-        while self._started < wanted and not self._closed:
-            self._start()
+        try:
+            while self._started < wanted and not self._closed:
+                self._start()
+        except RuntimeError as fault:  # the system gives no more threads: those that there are do the work
+            log.warning("no more threads for blocking functions than %d: %s", self._started, fault)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

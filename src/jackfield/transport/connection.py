@@ -268,10 +268,16 @@ class Connection(Asking):
         return await self.request(self.new_id(), method, params, timeout=timeout, total=timeout)
 
     def at_end(self, id: Id, frame: bytes) -> None:
-        """Note with which answer request `id` ends where this side, or the input, ends first; b"" takes that back."""
+        """Note with which answer request `id` ends where this side, or the input, ends first; b"" takes that back.
+
+        Meanwhile the request takes no place among those that run (limit `running`): it may last as long as the peer.
+        """
         if not frame:
-            self._farewells.pop(id, None)
+            if self._farewells.pop(id, None) is not None:
+                self._slots -= 1
         elif self.closed is None:
+            if id not in self._farewells:
+                self._free_slot()
             self._farewells[id] = frame
         elif id in self._running:  # it began after the end of the input, before which it was read
             self._channel.write(frame)

@@ -8,8 +8,8 @@ import inspect
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -24,7 +24,6 @@ from ..protocol.errors import (
 )
 from ..protocol.events import Event, Kind
 from ..protocol.jsonrpc import Answer, encode
-from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.types import (
     AcknowledgedParams,
@@ -39,6 +38,7 @@ from ..protocol.types import (
     SubscriptionFilter,
 )
 from .events import Bus, Listener, LocalBus, MayHear, check_bus
+from .listeners import Session, Stream, above_of
 from .peer import Peer
 
 if TYPE_CHECKING:
@@ -55,133 +55,18 @@ _METHODS: Final = {
 }
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_PER_PRINCIPAL: Final = 16
+"""How many times `watched` all listeners of one principal may watch together."""
+_MOST_HELD: Final = 16 * 2**20
+"""Bytes that the requests of all open subscriptions of one principal may take together."""
+_ENTRY: Final = 300
+"""Bytes that a request to listen may take for each resource that it may name."""
 _BATCH: Final = 256
 """Different events that may wait for the loop; with more of them whoever tells of one gives them out itself."""
 _PAUSE: Final = 0.05
 """Seconds for which a listener that was just told something is told nothing: what comes meanwhile is told once."""
 _MOST_VISITS: Final = 10_000
 """Pages that clients were sent to, of which it is known whom to tell that a visit is done."""
-_URI_SIZE: Final = 256
-"""Characters that the URIs of one listener may have on average, where it watches as many as it may."""
-
-
-class Subscription:
-    """What one listener wants to hear, and what of that it was not told yet.
-
-    Events are noted under the hub's lock, from any thread; all else happens on the loop.
-    """
-
-    def __init__(self, who: Listener, kinds: Iterable[str], limits: Limits, lock: threading.RLock) -> None:
-        self.who = who
-        self.kinds = frozenset(kinds)
-        self.uris: dict[str, None] = {}
-        self._below: tuple[str, ...] = ()
-        self._limits = limits
-        self._lock = lock
-        self._untold: dict[Event, None] = {}
-
-    def watch(self, uris: Iterable[str]) -> None:
-        """Watch these resources too. Raises ProtocolError for what is no URI, and for too many (limit `watched`).
-
-        A resource need not exist: it may come, and what lies below a URI can be watched where that cannot be read.
-        """
-        from ..protocol.uri import LONGEST_URI, is_uri  # not at the top: many servers have no resources
-
-        watched = dict(self.uris)
-        for uri in uris:
-            if len(uri) > LONGEST_URI or not is_uri(uri):
-                raise ProtocolError(INVALID_PARAMS, f"this is no URI: {printable(uri, 200)}", {"uri": uri[:200]})
-            watched[uri] = None
-        most = self._limits.watched
-        if len(watched) > most or sum(map(len, watched)) > most * _URI_SIZE:
-            text = f"at most {most} resources, of {_URI_SIZE} characters each, can be watched here (limit `watched`)"
-            raise ProtocolError(INVALID_PARAMS, text)
-        self._set(watched)
-
-    def unwatch(self, uri: str) -> None:
-        """Do not watch this resource any more; what was not watched anyway is no error."""
-        self._set({each: None for each in self.uris if each != uri})
-
-    def _set(self, watched: dict[str, None]) -> None:
-        below = tuple(uri if uri.endswith("/") else f"{uri}/" for uri in watched)
-        with self._lock:
-            self.uris, self._below = watched, below
-
-    def wants(self, event: Event) -> bool:
-        """Tell whether the event is one of those that the listener asked for (SUB-4, RSC-6)."""
-        if event.kind != "resource":
-            return event.kind in self.kinds
-        return event.uri is not None and (event.uri in self.uris or event.uri.startswith(self._below))
-
-    def note(self, event: Event) -> bool:
-        """Keep an event until it can be told, under the lock; returns whether the listener wants it.
-
-        Where already as many wait as can be watched, what lies below a watched resource counts as that one's change.
-        """
-        if not self.wants(event):
-            return False
-        uri = event.uri
-        if uri is not None and uri not in self.uris and len(self._untold) >= self._limits.watched:
-            event = Event("resource", next(x for x, y in zip(self.uris, self._below, strict=True) if uri.startswith(y)))
-        self._untold[event] = None
-        return True
-
-    @property
-    def waits(self) -> bool:
-        """Whether something was not told yet."""
-        return bool(self._untold)
-
-    def next(self) -> Event | None:
-        """Take the event that has waited for longest; None where there is none."""
-        with self._lock:
-            event = next(iter(self._untold), None)
-            if event is not None:
-                del self._untold[event]
-        return event
-
-
-class _Stream(Subscription):
-    """One `subscriptions/listen` of a modern client."""
-
-    def __init__(self, who: Listener, kinds: Iterable[str], limits: Limits, lock: threading.RLock) -> None:
-        super().__init__(who, kinds, limits, lock)
-        self.news = asyncio.Event()
-        self.wake = self.news.set
-
-
-class _Session(Subscription):
-    """The session of a legacy client; it does not keep its peer alive."""
-
-    def __init__(
-        self,
-        who: Listener,
-        kinds: Iterable[str],
-        limits: Limits,
-        lock: threading.RLock,
-        peer: Peer,
-        tell: Callable[[_Session, Peer], None],
-    ) -> None:
-        super().__init__(who, kinds, limits, lock)
-        self.ready = False
-        """True once the client has said that it is initialized."""
-        self.telling = False
-        """True while a task tells what waits."""
-        self._peer = weakref.ref(peer)
-        self._tell = tell
-
-    def reached(self) -> Peer | None:
-        """The peer, where there is a way to tell it something now: what is missed is not told later."""
-        peer = self._peer()
-        if peer is None or not self.ready or peer.tell is None or (peer.closed is not None and peer.closed()):
-            return None
-        return peer
-
-    def wake(self) -> None:
-        """See to it that what waits is told."""
-        peer = self.reached()
-        if peer is not None and not self.telling:
-            self.telling = True
-            self._tell(self, peer)
 
 
 class Subscriptions:
@@ -202,13 +87,13 @@ class Subscriptions:
         self._may_hear = may_hear
         self._complained = False
         self._lock = threading.RLock()  # for a signal's handler may tell of something in the middle of this
-        self._streams: dict[_Stream, None] = {}
-        self._sessions: weakref.WeakKeyDictionary[Peer, _Session] = weakref.WeakKeyDictionary()
+        self._streams: dict[Stream, None] = {}
+        self._sessions: weakref.WeakKeyDictionary[Peer, Session] = weakref.WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self._visits: dict[str, weakref.ref[Peer]] = {}
         self._fresh: dict[Event, None] = {}
         """What was heard and not noted for the listeners yet."""
-        self._woken: dict[_Stream | _Session, None] = {}
+        self._woken: dict[Stream | Session, None] = {}
         self._scheduled = False
         self._live = False
         self._loop: asyncio.AbstractEventLoop
@@ -258,7 +143,10 @@ class Subscriptions:
             self.publish(kind)
 
     def hear(self, event: Event) -> None:
-        """Take an event from the bus."""
+        """Take an event from the bus; what is none is logged, for it may come from elsewhere."""
+        if not _sound(event):
+            log.error("the bus gave what is no Event of ours: %s", printable(repr(event), 200))
+            return
         with self._lock:
             if not self._live or event in self._fresh or not (self._streams or self._sessions):
                 return
@@ -275,11 +163,12 @@ class Subscriptions:
 
     def _spread(self) -> None:
         """Note for the listeners what was heard, under the lock."""
-        events, self._fresh = self._fresh, {}
+        fresh = [(event, () if event.uri is None else above_of(event.uri)) for event in self._fresh]
+        self._fresh = {}
         for each in (*self._streams, *self._sessions.values()):
-            if isinstance(each, _Session) and each.reached() is None:
+            if isinstance(each, Session) and each.reached() is None:
                 continue
-            if sum(map(each.note, events)):
+            if sum([each.note(event, above) for event, above in fresh]):
                 self._woken[each] = None
 
     def _wake(self) -> None:
@@ -323,7 +212,9 @@ class Subscriptions:
         try:
             answer = self._may_hear(event, who)
             return bool(await answer if inspect.isawaitable(answer) else answer)
-        except Exception:
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:  # SystemExit too: it ends neither the stream nor the server
             if not self._complained:
                 self._complained = True
                 log.exception("may_hear failed: %r is not told (this is said once)", event)
@@ -341,18 +232,22 @@ class Subscriptions:
         if not link.streams:
             raise ProtocolError(INVALID_REQUEST, "to listen, the client must accept text/event-stream")
         who = Listener(link.principal, peer.client, peer.speaks.name)
-        if sum(each.who.principal == who.principal for each in self._streams) >= limits.listens:
-            text = f"{limits.listens} subscriptions are open already; end one of them first (limit `listens`)"
-            raise ProtocolError(INTERNAL_ERROR, text)
+        held = len(context.raw)
+        if held > max(limits.watched, 16) * _ENTRY:
+            text = f"a request to listen may take {max(limits.watched, 16) * _ENTRY} bytes (limit `watched`)"
+            raise ProtocolError(INVALID_PARAMS, text)
+        self._check_room(who.principal, held)
         offer, wanted = self._engine.capabilities, params.notifications
         asked = {
             "tools": wanted.tools_list_changed,
             "prompts": wanted.prompts_list_changed,
             "resources": wanted.resources_list_changed,
         }
-        stream = _Stream(who, (kind for kind in _offered(offer) if asked[kind]), limits, self._lock)
+        stream = Stream(who, (kind for kind in _offered(offer) if asked[kind]), limits, self._lock)
         if offer.resources is not None:
             stream.watch(wanted.resource_subscriptions or ())
+        stream.held = held
+        self._check_watched(who.principal, len(stream.uris))
         result = Result(meta={_SUBSCRIPTION: id})
         peer.wire.stamp(result, self._engine.stamp)
         meta = Raw(msgspec.json.encode(NotificationMeta(subscription_id=id)))
@@ -377,13 +272,35 @@ class Subscriptions:
             link.at_end(id, b"")
         return result
 
+    def _check_room(self, principal: str, more: int) -> None:
+        """Raise ProtocolError where a principal has too many subscriptions open, or all together are too large."""
+        limits, own = self._engine.limits, [each for each in self._streams if each.who.principal == principal]
+        if len(own) >= limits.listens:
+            text = f"{limits.listens} subscriptions are open already; end one of them first (limit `listens`)"
+            raise ProtocolError(INTERNAL_ERROR, text)
+        if sum([each.held for each in own]) + more > _MOST_HELD:
+            text = f"the open subscriptions take {_MOST_HELD} bytes already; end one of them first (limit `watched`)"
+            raise ProtocolError(INTERNAL_ERROR, text)
+
+    def _check_watched(self, principal: str, more: int) -> None:
+        """Raise ProtocolError where all listeners of a principal together would watch too much."""
+        most = self._engine.limits.watched * _PER_PRINCIPAL
+        everybody = (*self._streams, *self._sessions.values())
+        if more and sum([len(each.uris) for each in everybody if each.who.principal == principal]) + more > most:
+            text = f"{most} resources are watched already in all subscriptions together; end one (limit `watched`)"
+            raise ProtocolError(INTERNAL_ERROR, text)
+
     # ---- legacy clients
 
     def join(self, peer: Peer, principal: str) -> None:
         """A session was told what the server offers: of that it hears, once it is ready."""
         who = Listener(principal, peer.client, peer.speaks.name)
         kinds = _offered(self._engine.capabilities)
-        session = _Session(who, kinds, self._engine.limits, self._lock, peer, self._tell)
+        known = self._sessions.get(peer)
+        if known is not None:  # it says again who it is; what it watches stays
+            known.who, known.kinds = who, frozenset(kinds)
+            return
+        session = Session(who, kinds, self._engine.limits, self._lock, peer, self._tell)
         with self._lock:
             self._sessions[peer] = session
 
@@ -396,6 +313,8 @@ class Subscriptions:
     async def subscribe(self, params: SubscribeParams, context: Context) -> Result:
         """`resources/subscribe` (RSC-6). Raises ProtocolError."""
         session = self._session(context)
+        if params.uri not in session.uris:
+            self._check_watched(session.who.principal, 1)
         session.watch([params.uri])
         session.ready = True
         return Result()
@@ -405,18 +324,18 @@ class Subscriptions:
         self._session(context).unwatch(params.uri)
         return Result()
 
-    def _session(self, context: Context) -> _Session:
+    def _session(self, context: Context) -> Session:
         session = self._sessions.get(context.peer)
         if session is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"{context.method} needs a session, and this server keeps none")
         return session
 
-    def _tell(self, session: _Session, peer: Peer) -> None:
+    def _tell(self, session: Session, peer: Peer) -> None:
         task = self._loop.create_task(self._telling(session, peer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _telling(self, session: _Session, peer: Peer) -> None:
+    async def _telling(self, session: Session, peer: Peer) -> None:
         """Tell a session what waits, until nothing does; what is unwatched or cannot be told any more is dropped."""
         try:
             while session.waits:
@@ -431,6 +350,17 @@ class Subscriptions:
             session.telling = False
 
 
+def _sound(event: Any) -> bool:
+    from ..protocol.uri import LONGEST_URI, is_uri  # not at the top: many servers have no resources
+
+    if not isinstance(event, Event) or event.kind not in _METHODS:
+        return False
+    uri: Any = event.uri
+    if event.kind != "resource":
+        return uri is None
+    return isinstance(uri, str) and len(uri) <= LONGEST_URI and is_uri(uri)
+
+
 async def _tell_of_visit(peer: Peer, id: str) -> None:
     assert peer.tell is not None
     await peer.tell("notifications/elicitation/complete", ElicitationCompleteParams(id))
@@ -442,7 +372,7 @@ def _offered(capabilities: ServerCapabilities) -> list[str]:
     return [kind for kind, offer in lists.items() if offer is not None]
 
 
-def _acknowledged(stream: _Stream) -> SubscriptionFilter:
+def _acknowledged(stream: Stream) -> SubscriptionFilter:
     """What the stream tells of; `taskIds` belong to an extension that is not there."""
     told = dict.fromkeys(stream.kinds, True)
     return SubscriptionFilter(told.get("tools"), told.get("prompts"), told.get("resources"), list(stream.uris) or None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import UNSET, Raw, UnsetType
+
 from .base import LogLevel, Object, Params, ProgressToken
 
 
@@ -44,7 +46,7 @@ class SubscriptionFilter(Object):
     prompts_list_changed: bool | None = None
     resources_list_changed: bool | None = None
     resource_subscriptions: list[str] | None = None
-    task_ids: list[str] | None = None
+    task_ids: Raw | UnsetType = UNSET
     """With the tasks extension only (TX-10)."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 
 from jackfield.client.client import Client
-from jackfield.client.questions import ClientQuestion
-from jackfield.protocol.errors import NotSupported, RegistrationError
+from jackfield.client.questions import ClientQuestion, Handlers
+from jackfield.protocol.errors import NotSupported, ProtocolError, RegistrationError
 from jackfield.protocol.limits import Limits
 from jackfield.protocol.types import (
     CreateMessageResult,
@@ -435,3 +436,41 @@ async def test_roots_that_changed() -> None:
     async with Client(legacy()) as client:
         with pytest.raises(NotSupported, match="roots"):
             await client.roots_changed()
+
+
+# ---- what is no answer
+
+
+@pytest.mark.parametrize(
+    "given", [{"action": "decline"}, {"action": "accept"}, {"nme": "Ann"}, {"name": "Ann", "x": 1}]
+)
+async def test_what_is_no_field_is_no_answer(given: Any) -> None:
+    """A dict with anything but the form's fields is a cancel, be all fields optional: it may mean a no (ELC-5)."""
+    schema = {"type": "object", "properties": {"name": {"type": "string", "default": "Bob"}}}
+    params = {"message": "Who?", "requestedSchema": schema}
+    assert await answered(ELICIT, params, elicit=says(given)) == CANCEL
+
+
+@pytest.mark.parametrize("given", [{}, {"action": "decline"}, {"name": "Ann"}])
+async def test_a_dict_is_no_answer_to_a_page(given: Any) -> None:
+    """A page is agreed to with True alone (ELC-7)."""
+    assert await answered(ELICIT, page(), elicit_url=says(given)) == CANCEL
+
+
+async def test_answers_may_hold_python_values() -> None:
+    """Dates and choices go as the texts that they are in JSON (ELC-5)."""
+    schema = {"type": "object", "properties": {"day": {"type": "string", "format": "date"}}}
+    params = {"message": "When?", "requestedSchema": schema}
+    result = await answered(ELICIT, params, elicit=says({"day": datetime.date(2026, 12, 1)}))
+    assert result == {"action": "accept", "content": {"day": "2026-12-01"}}
+
+
+async def test_nothing_is_answered_before_the_handshake() -> None:
+    """A server that asks before it has said which revision it speaks gets no answer but an error (LIFE-3)."""
+    asked: list[Any] = []
+    handlers = Handlers(elicit=says(True), roots=["file:///x"])
+    for method in (ELICIT, "roots/list"):
+        with pytest.raises(ProtocolError) as caught:
+            asked.append(handlers.read(method, b"{}", None))
+        assert caught.value.code == -32601
+    assert asked == []

@@ -22,28 +22,33 @@ CANCEL = {"action": "cancel"}
 # ---- several at a time
 
 
-async def test_plain_handlers_wait_side_by_side() -> None:
-    """Plain handlers run on threads of their own: they may block, and the conversation goes on meanwhile."""
-    together = threading.Barrier(3, timeout=10)
-    threads: set[str] = set()
+async def test_plain_handlers_take_turns() -> None:
+    """Plain handlers run on threads, so that the conversation goes on while one blocks; two would read one terminal."""
+    began, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    threads: list[str] = []
 
     def elicit(question: ClientQuestion) -> bool:
-        threads.add(threading.current_thread().name)
-        together.wait()
+        threads.append(threading.current_thread().name)
+        loop.call_soon_threadsafe(began.set)
+        go.wait(10)
         return True
 
     server = legacy()
     async with Client(server, elicit=elicit) as client:
         asked = [asyncio.create_task(server.ask(ELICIT, form())) for _ in range(2)]
+        await began.wait()
         await client.ping()
-        await asyncio.to_thread(together.wait)
+        assert len(threads) == 1
+        go.set()
         answers = [(await each)["result"] for each in asked]
+    assert len(threads) == 2
     assert answers == [{"action": "accept", "content": {}}] * 2
     assert threading.main_thread().name not in threads
 
 
 async def test_too_many_at_once() -> None:
-    """Of one legacy server so many questions are taken at the same time; the next one is refused, by name (P12)."""
+    """Of a legacy server so many questions are taken for each call; the next one is refused, by name (P12)."""
     release = asyncio.Event()
     shown: list[ClientQuestion] = []
 
@@ -53,12 +58,14 @@ async def test_too_many_at_once() -> None:
         return False
 
     server = legacy()
-    async with Client(server, elicit=elicit, limits=Limits(questions=3)):
+    async with Client(server, elicit=elicit, limits=Limits(questions=3)) as client:
         asked = [asyncio.create_task(server.ask(ELICIT, form())) for _ in range(100)]
         await server.until(lambda: sum("error" in message for message in server.heard) == 97)
         assert len(shown) == 3
         release.set()
         answers = [await each for each in asked]
+        assert "error" in await server.ask(ELICIT, form())
+        await client.ping()
         assert (await server.ask(ELICIT, form()))["result"] == {"action": "decline"}
     errors = [answer["error"] for answer in answers if "error" in answer]
     assert len(errors) == 97
@@ -66,19 +73,20 @@ async def test_too_many_at_once() -> None:
 
 
 async def test_threads_that_nobody_waits_for_count() -> None:
-    """A handler that blocks its thread beyond its time keeps its place: a server cannot make threads without end."""
+    """A handler that blocks its thread beyond its time still counts: a server cannot make threads without end."""
     release = threading.Event()
 
     def block(question: ClientQuestion) -> None:
         release.wait()
 
     server = legacy()
-    async with Client(server, elicit=block, limits=Limits(questions=1, question=0.01)):
+    async with Client(server, elicit=block, limits=Limits(questions=1, question=0.01)) as client:
         assert (await server.ask(ELICIT, form()))["result"] == CANCEL
+        await client.ping()
         assert (await server.ask(ELICIT, form()))["error"]["code"] == -32603
         release.set()
         while "error" in (answer := await server.ask(ELICIT, form())):
-            pass
+            await client.ping()
     assert answer["result"] == CANCEL
 
 

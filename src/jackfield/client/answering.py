@@ -10,7 +10,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -29,7 +29,7 @@ from ..protocol.types import (
     UnknownContent,
 )
 from ..transport.connection import Connection
-from .questions import ELICIT, SAMPLE, ClientQuestion, Handlers, roots_of
+from .questions import ELICIT, ROOTS, SAMPLE, ClientQuestion, Handlers, roots_of
 from .values import encode_object
 
 log = logging.getLogger("jackfield")
@@ -42,16 +42,22 @@ _SOME_MODEL: Final = "unknown"
 class Answering:
     """Answers what servers ask of one client.
 
-    Handlers run at the same time. A plain function runs on a thread of its own, for it may wait for a person
-    (`input()`); Python cannot stop it, so after its time is over, or the question was withdrawn, it goes on, unheard.
+    Handlers run at the same time, but for plain functions that ask a person: those take turns. A plain function runs on
+    a thread, for it may wait (`input()`); Python cannot stop it, so after its time is over, or the question was
+    withdrawn, it goes on, unheard.
     Only what a handler says in so many words is a yes: when it fails or takes too long the answer is a cancel.
     """
 
     def __init__(self, handlers: Handlers, limits: Limits) -> None:
         self.handlers = handlers
         self.limits = limits
-        self._open = 0
-        """Questions of a legacy server that are being answered, with threads that nobody waits for any more."""
+        self._lost = 0
+        """Threads that nobody waits for any more, and that still wait for somebody."""
+        self._charged = 0
+        self._newest: tuple[Connection, int] | None = None
+        """The newest call when `_charged` began to count."""
+        self._turn = asyncio.Lock()
+        """Of plain functions one asks a person at a time, or two would read the same terminal."""
         self._tasks: set[asyncio.Task[Raw]] = set()
         self._visits: dict[str, list[asyncio.Event]] = {}
 
@@ -70,18 +76,26 @@ class Answering:
         """
         try:
             params = self.handlers.read(request.method, request.params, revision)
-            if self._open >= self.limits.questions:
-                text = f"{self._open} questions are open at this client already (limit `questions`)"
-                raise ProtocolError(INTERNAL_ERROR, text)
-            self._open += 1
-            try:
-                with connection.hold():
-                    question = ClientQuestion(server=connection.name, method=request.method, params=params)
-                    return encode(Answer(request.id, await self.answer(question, revision)))
-            finally:
-                self._open -= 1
+            if request.method != ROOTS.name:
+                self._charge(connection)
+            with connection.hold():
+                question = ClientQuestion(server=connection.name, method=request.method, params=params)
+                return encode(Answer(request.id, await self.answer(question, revision)))
         except ProtocolError as error:
             return refusal(error.code, error.message, request.id)
+
+    def _charge(self, connection: Connection) -> None:
+        """Count a question. Raises ProtocolError for more of them than `questions` for each call that is under way."""
+        newest = (connection, connection.last_id)
+        if self._newest != newest:
+            self._newest, self._charged = newest, 0
+        if self._charged >= self.limits.questions * max(connection.under_way, 1):
+            text = f"this client takes {self.limits.questions} questions for each of its calls (limit `questions`)"
+            raise ProtocolError(INTERNAL_ERROR, text)
+        self._charged += 1
+        if self._lost >= self.limits.questions:
+            text = f"{self._lost} functions of this client still wait for earlier answers (limit `questions`)"
+            raise ProtocolError(INTERNAL_ERROR, text)
 
     # ---- questions that come as the answer to a call
 
@@ -165,7 +179,11 @@ class Answering:
         clock = asyncio.timeout(seconds)
         try:
             async with clock:
-                if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+                if handler in (self.handlers.elicit, self.handlers.elicit_url) and not _is_async(handler):
+                    async with self._turn:
+                        outcome = await self._on_thread(handler, *values)
+                    return (await outcome) if inspect.isawaitable(outcome) else outcome
+                if _is_async(handler):
                     return await handler(*values)
                 outcome = await self._on_thread(handler, *values)
                 return (await outcome) if inspect.isawaitable(outcome) else outcome
@@ -186,7 +204,7 @@ class Answering:
 
         def deliver(value: Any, error: BaseException | None) -> None:
             if future.cancelled():
-                self._open -= 1
+                self._lost -= 1
             elif error is None:
                 future.set_result(value)
             elif isinstance(error, Exception) and not isinstance(error, StopIteration):
@@ -208,8 +226,12 @@ class Answering:
             return await future
         except asyncio.CancelledError:
             if future.cancelled():
-                self._open += 1
+                self._lost += 1
             raise
+
+
+def _is_async(handler: Any) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
 class _Refused(Exception):
@@ -223,6 +245,7 @@ Judge = Callable[[dict[str, Any]], dict[str, Any]]
 def _judge_of(question: ClientQuestion, limits: Limits) -> Judge | None:
     """How a yes is judged; None where it has no content. Raises _Refused for what no person must be asked."""
     from ..protocol.forms import filled, secret_field
+    from ..protocol.secret_fields import message_field
 
     if question.url is not None:
         from ..protocol.asked import check_page
@@ -233,11 +256,15 @@ def _judge_of(question: ClientQuestion, limits: Limits) -> Judge | None:
             raise _Refused(str(error)) from None
         return None
     schema = question.schema
-    if (field := secret_field(schema)) is not None:
-        raise _Refused(f"its form asks for a secret, in the field {field!r}; a form must not (ELC-6)")
+    for each in (schema, {"properties": schema.get("$defs")}, message_field(question.message, schema)):
+        if (field := secret_field(each)) is not None:
+            raise _Refused(f"its form asks for a secret, in the field {field!r}; a form must not (ELC-6)")
     find = _finder(schema, limits)
+    fields = schema.get("properties")
 
     def judge(content: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(fields, dict) and (alien := content.keys() - fields.keys()):
+            raise _Refused(f"the form has no field {min(alien)!r}")
         whole = filled(schema, content)
         if wrong := find(whole):
             raise _Refused(f"what was filled in does not fit the form: {'; '.join(wrong)}")
@@ -273,20 +300,25 @@ def _elicited(given: Any, question: ClientQuestion, judge: Judge | None) -> Elic
     if isinstance(given, ElicitResult):
         meta = given.meta
         if given.action == "accept":
-            given = True if given.content is None else given.content
+            given = True if judge is None or given.content is None else given.content
         else:
             given = False if given.action == "decline" else None
     if given is None or given is False:
         return ElicitResult(action="cancel" if given is None else "decline", meta=meta)
     if judge is None:
-        if given is not True and not isinstance(given, dict):
+        if given is not True:
             raise _Refused(f"the handler gave a {type(given).__name__}, and not True, False or None")
         return ElicitResult(action="accept", meta=meta)
     if given is True:
         given = {}
-    if not isinstance(given, dict):
-        raise _Refused(f"the handler gave a {type(given).__name__}, and not a dict, True, False, None or ElicitResult")
-    return ElicitResult(action="accept", content=judge(cast("dict[str, Any]", given)), meta=meta)
+    try:  # a dict, a struct, a dataclass or a model; dates and choices as the texts that they are in JSON
+        content: Any = msgspec.json.decode(encode_object(given, "the answer"))
+    except (TypeError, ValueError) as error:
+        kind = type(given).__name__
+        raise _Refused(
+            f"the handler gave a {kind}, and not a dict, True, False, None or ElicitResult ({error})"
+        ) from None
+    return ElicitResult(action="accept", content=judge(content), meta=meta)
 
 
 def _sampled(given: Any, revision: Revision | None) -> Raw:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from ..protocol.errors import FrameError
-from ..protocol.jsonrpc import Answer, Notification, Request, encode
+from ..protocol.errors import METHOD_NOT_FOUND, FrameError
+from ..protocol.jsonrpc import Answer, Notification, Request, encode, refusal
 from ..protocol.limits import Limits
 from ..protocol.printable import printable
 from ..protocol.revisions import Revision
@@ -220,6 +220,8 @@ class Incoming:
             return b""
         if request.method == "ping":
             return encode(Answer(request.id, {}))
+        if self.revision is None:  # nothing is agreed on yet, and so not what may be asked (LIFE-3)
+            return refusal(METHOD_NOT_FOUND, f"{printable(request.method)} came before the handshake", request.id)
         return await self._answering.serve(request, connection, self.revision)
 
     def stray(self, name: str, frame: bytes, error: FrameError) -> None:

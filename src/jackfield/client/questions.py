@@ -122,11 +122,12 @@ class Handlers(Struct, frozen=True, kw_only=True):
     ) -> ElicitParams | CreateMessageParams | Params:
         """The params of a question that may be asked.
 
-        `revision` is None before one is agreed on. Raises ProtocolError: -32601 for what was not declared at all,
-        -32602 for a mode that was not (ELC-1), tools that were not (SMP-2), and params that do not fit.
+        `revision` is None before one is agreed on: then nothing may be. Raises ProtocolError: -32601 for what was not
+        declared at all, -32602 for a mode that was not (ELC-1), tools that were not (SMP-2), and params that do not
+        fit.
         """
         offered = {ELICIT.name: self.elicit or self.elicit_url, SAMPLE.name: self.sample, ROOTS.name: self.roots}
-        known = revision is None or revision.modern or exists(method, revision.name)
+        known = revision is not None and (revision.modern or exists(method, revision.name))
         if offered.get(method) is None or not known:
             raise ProtocolError(METHOD_NOT_FOUND, f"this client has no method {printable(method)}")
         try:

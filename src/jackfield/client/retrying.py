@@ -145,6 +145,8 @@ class Retrying:
                 params: Any = self._answering.handlers.read(ELICIT.name, raw, self._session.revision)
                 if params.mode != "url" or not params.elicitation_id:
                     raise error
+                if params.elicitation_id in pages:
+                    raise error  # two pages, of which one answer would have to be for both
                 pages[params.elicitation_id] = ClientQuestion(
                     server=self._name, method=ELICIT.name, params=params, call=self._subject()
                 )

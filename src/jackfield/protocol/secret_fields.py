@@ -142,3 +142,17 @@ def _is_harmless(node: Json) -> bool:
     return isinstance(options, list) and all(
         isinstance(option, dict) and "const" in option for option in cast("list[Any]", options)
     )
+
+
+def message_field(message: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A form whose one field has the message for its title, for `secret_field` to look at.
+
+    Of a form that asks for one free text the message is what says which; of any other the fields do: no field then.
+    """
+    fields: Any = schema.get("properties")
+    if not isinstance(fields, dict) or len(fields) != 1:  # pyright: ignore[reportUnknownArgumentType]
+        return {}
+    (only,) = fields.values()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if not isinstance(only, dict) or only.get("type") != "string" or not {"enum", "oneOf"}.isdisjoint(only):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        return {}
+    return {"properties": {"value": {"type": "string", "title": message}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,8 @@ from .questions import AcceptedElicitation, ElicitationRequired, ElicitURL, Ques
 
 if TYPE_CHECKING:
     from .context import Context
+
+log = logging.getLogger("jackfield")
 
 MOST_ASKED: Final = 100
 """Questions that one handler may have open."""
@@ -182,6 +185,9 @@ def _cannot_ask(question: Question, peer: Peer) -> CannotAsk:
     needed, revision = question.needs(), peer.speaks
     if not peer.kept:
         return CannotAsk("The client cannot be asked: this server keeps no sessions, which its revision takes.", needed)
+    page = isinstance(question, ElicitURL) and "url" not in revision.elicitation
+    if page and revision.elicitation:
+        return CannotAsk(f"The client cannot be asked: revision {revision.name} has no pages to visit.", needed)
     if revision.name not in METHODS[question.method].revisions and not revision.modern:
         return CannotAsk(f"The client cannot be asked: revision {revision.name} has no {question.method}.", needed)
     text = msgspec.json.encode(needed).decode()
@@ -271,7 +277,12 @@ def _opened(context: Context, text: str) -> State:
         raise refused
     try:
         state = _decode_state(context.sealer.open(text, _bound(context)))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError) as fault:
+        log.warning(
+            "%s: a requestState was refused: %s. Processes behind one address need the same state_keys, and one name",
+            context.method,
+            fault,
+        )
         raise refused from None
     if state.expires < time.time():
         text = "Invalid requestState: its time is over (limit `question`); make the call anew"

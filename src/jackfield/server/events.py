@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, get_args
 
 from msgspec import Struct
 
 from ..protocol.errors import RegistrationError
-from ..protocol.events import Event
+from ..protocol.events import Event, Kind
+from ..protocol.printable import printable
 from ..protocol.types import Implementation
 
 log = logging.getLogger("jackfield")
+
+STOPS: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
+"""What ends whatever runs; all else that the author's code raises, SystemExit too, is a failure of that code."""
+_KINDS: Final = get_args(Kind)
 
 
 class Listener(Struct, frozen=True):
@@ -34,11 +40,11 @@ class Bus(Protocol):
     publishes must come back to that server too.
     """
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: Event, /) -> None:
         """Pass an event on to all who subscribed. Is called from any thread; what it raises is logged."""
         ...
 
-    def subscribe(self, hear: Callable[[Event], None]) -> Callable[[], None]:
+    def subscribe(self, hear: Callable[[Event], None], /) -> Callable[[], None]:
         """Call `hear`, from any thread, with each event from now on; what is returned ends that."""
         ...
 
@@ -57,7 +63,9 @@ class LocalBus:
         for hear in hearing:
             try:
                 hear(event)
-            except Exception:  # one who fails must not keep the others from hearing
+            except STOPS:
+                raise
+            except BaseException:  # one who fails must not keep the others from hearing
                 log.exception("an event could not be heard: %r", event)
 
     def subscribe(self, hear: Callable[[Event], None]) -> Callable[[], None]:
@@ -74,7 +82,11 @@ class LocalBus:
 
 
 MayHear = Callable[[Event, Listener], "bool | Awaitable[bool]"]
-"""Decides whether a listener may be told of an event; a coroutine function may take its time."""
+"""Decides whether a listener may be told of an event; a coroutine function may take its time.
+
+It is asked about each event by itself. While more of them wait for its answer than limit `watched`, further changes
+below a watched resource are not told to that listener at all.
+"""
 
 
 def check_bus(bus: Any) -> None:
@@ -87,3 +99,21 @@ def check_bus(bus: Any) -> None:
             raise RegistrationError(
                 f"{name!r} of {bus!r} is a coroutine function; it must return at once, from any thread"
             )
+
+
+def fault_of(event: Any) -> str | None:
+    """Say why what came from a bus is no event; None where it is one."""
+    if not isinstance(event, Event):
+        return f"an object of type {type(event).__name__}"
+    kind: Any = event.kind
+    uri: Any = event.uri
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return f"an event of kind {printable(kind, 50) if isinstance(kind, str) else type(kind).__name__}"
+    if kind != "resource":
+        return None if uri is None else f"a change of the list of {kind} with a URI"
+    if not isinstance(uri, str):
+        return f"a change of a resource whose URI is of type {type(uri).__name__}"
+
+    from ..protocol.uri import LONGEST_URI, is_uri  # not at the top: many servers have no resources
+
+    return None if len(uri) <= LONGEST_URI and is_uri(uri) else f"no URI: {printable(uri, 200)}"

@@ -131,6 +131,10 @@ def form_of(kind: Any) -> Form[Any]:
     """
     if isinstance(kind, dict):
         return _of_schema(cast("Json", kind))
+    if kind is None or isinstance(kind, list | tuple | set | str | int | float):
+        raise RegistrationError(
+            f"a form is a type, such as a dataclass, bool or Literal['a', 'b'], or a schema in a dict; not {kind!r}"
+        )
     try:
         hash(kind)
     except TypeError:  # A note in it has no hash.

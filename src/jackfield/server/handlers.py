@@ -59,6 +59,7 @@ class Supplied(Struct, frozen=True):
 def supplied_to(fn: Callable[..., Any]) -> Supplied:
     """The parameters of `fn` that no client fills. Raises RegistrationError where one is wrong."""
     hints = _hints(fn)
+    _check_misplaced(fn, hints)
     context = _context_among(fn, hints)
     names = {context.name} if context is not None else set[str]()
     if not any(holds_resolve(hint) for _, _, hint in hints):
@@ -67,6 +68,18 @@ def supplied_to(fn: Callable[..., Any]) -> Supplied:
 
     plan = Plan(fn)
     return Supplied(context, plan, frozenset(names.union(plan.names)))
+
+
+def _check_misplaced(fn: Callable[..., Any], hints: list[tuple[int, Parameter, Any]]) -> None:
+    """Raise RegistrationError for a Resolve that would ask nobody: as a default, or without its function."""
+    annotated = {item.name: hint for _, item, hint in hints}
+    for item in parameters_of(fn):
+        bare = Resolve in typing.get_args(annotated.get(item.name)) or annotated.get(item.name) is Resolve
+        if bare or isinstance(item.default, Resolve) or item.default is Resolve:
+            raise RegistrationError(
+                f"{name_of(fn)}: parameter {item.name!r}: a Resolve stands in the annotation, with its function: "
+                f"{item.name}: Annotated[the type, Resolve(function)]"
+            )
 
 
 def context_parameter(fn: Callable[..., Any]) -> ContextParameter | None:

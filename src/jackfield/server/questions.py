@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ..protocol.asked import check_page, check_tool_use
-from ..protocol.errors import URL_ELICITATION_REQUIRED, CannotAsk, ProtocolError
+from ..protocol.errors import URL_ELICITATION_REQUIRED, CannotAsk, ProtocolError, RegistrationError
 from ..protocol.printable import printable
 from ..protocol.revisions import Revision
 from ..protocol.types import (
@@ -48,6 +48,9 @@ class AcceptedElicitation(Struct, Generic[T], frozen=True):
     action: ClassVar[Literal["accept"]] = "accept"
     data: T
 
+    def __bool__(self) -> Literal[True]:
+        return True
+
 
 class DeclinedElicitation(Struct, frozen=True):
     """The person said no. False in a condition, so that it is never taken for a yes."""
@@ -55,7 +58,7 @@ class DeclinedElicitation(Struct, frozen=True):
     action: ClassVar[Literal["decline"]] = "decline"
     data: ClassVar[None] = None
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 
@@ -65,7 +68,7 @@ class CancelledElicitation(Struct, frozen=True):
     action: ClassVar[Literal["cancel"]] = "cancel"
     data: ClassVar[None] = None
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 
@@ -192,6 +195,7 @@ class Elicit(Question, Generic[T]):
         if "form" not in revision.elicitation:
             raise self._cannot(revision, "forms")
         schema = self.form.schema
+        self._check_message(schema)
         if not revision.form_choices:
             from ..protocol.forms import fit_form
 
@@ -200,6 +204,15 @@ class Elicit(Question, Generic[T]):
             except ValueError as fault:
                 raise CannotAsk(f"The client cannot be shown this form: {fault}", self.needs()) from None
         return ElicitParams(message=self.message, requested_schema=schema)
+
+    def _check_message(self, schema: dict[str, Any]) -> None:
+        from ..protocol.secret_fields import message_field, secret_field
+
+        if secret_field(message_field(self.message, schema)) is not None:
+            raise RegistrationError(
+                f"the form {self.message!r} asks for a secret, and a form must not (ELC-6); have the person enter it "
+                "on a page of yours, with ElicitURL"
+            )
 
     def read(self, raw: bytes | Raw) -> ElicitationResult[T]:
         """See `Question.read`; content counts only on accept, and may be absent where nothing is required (F63)."""

@@ -6,16 +6,14 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ..protocol.errors import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -24,7 +22,6 @@ from ..protocol.errors import (
 )
 from ..protocol.events import Event, Kind
 from ..protocol.jsonrpc import Answer, encode
-from ..protocol.printable import printable
 from ..protocol.types import (
     AcknowledgedParams,
     ElicitationCompleteParams,
@@ -37,9 +34,10 @@ from ..protocol.types import (
     SubscribeParams,
     SubscriptionFilter,
 )
-from .events import Bus, Listener, LocalBus, MayHear, check_bus
-from .listeners import Session, Stream, above_of
+from .events import STOPS, Bus, Listener, LocalBus, MayHear, check_bus, fault_of
+from .listeners import Session, Stream, Subscription
 from .peer import Peer
+from .watching import Index
 
 if TYPE_CHECKING:
     from .context import Context
@@ -55,10 +53,6 @@ _METHODS: Final = {
 }
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-_PER_PRINCIPAL: Final = 16
-"""How many times `watched` all listeners of one principal may watch together."""
-_MOST_HELD: Final = 16 * 2**20
-"""Bytes that the requests of all open subscriptions of one principal may take together."""
 _ENTRY: Final = 300
 """Bytes that a request to listen may take for each resource that it may name."""
 _BATCH: Final = 256
@@ -85,15 +79,16 @@ class Subscriptions:
         self._engine = engine
         self._bus: Bus = LocalBus() if bus is None else bus
         self._may_hear = may_hear
-        self._complained = False
-        self._lock = threading.RLock()  # for a signal's handler may tell of something in the middle of this
-        self._streams: dict[Stream, None] = {}
+        self._complaints: set[str] = set()
+        self._index = Index(engine.limits)
+        self._lock = self._index.lock
+        self._streams: set[Stream] = set()
         self._sessions: weakref.WeakKeyDictionary[Peer, Session] = weakref.WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self._visits: dict[str, weakref.ref[Peer]] = {}
         self._fresh: dict[Event, None] = {}
         """What was heard and not noted for the listeners yet."""
-        self._woken: dict[Stream | Session, None] = {}
+        self._woken: dict[Subscription, None] = {}
         self._scheduled = False
         self._live = False
         self._loop: asyncio.AbstractEventLoop
@@ -114,12 +109,15 @@ class Subscriptions:
         self._live = False
         try:
             self._deafen()
-        except Exception:
+        except STOPS:
+            raise
+        except BaseException:
             log.exception("the bus could not end a subscription")
         with self._lock:
             self._fresh.clear()
             self._woken.clear()
             self._scheduled = False
+            self._index.clear()
         self._streams.clear()
         self._sessions.clear()
         if not self._loop.is_closed():
@@ -134,7 +132,9 @@ class Subscriptions:
         event = Event(kind, uri)
         try:
             self._bus.publish(event)
-        except Exception:
+        except STOPS:
+            raise
+        except BaseException:  # SystemExit too: a bus that fails ends neither a request nor the server
             log.exception("the bus could not publish %r", event)
 
     def changed(self, kind: Kind) -> None:
@@ -143,12 +143,15 @@ class Subscriptions:
             self.publish(kind)
 
     def hear(self, event: Event) -> None:
-        """Take an event from the bus; what is none is logged, for it may come from elsewhere."""
-        if not _sound(event):
-            log.error("the bus gave what is no Event of ours: %s", printable(repr(event), 200))
+        """Take an event from the bus; what is none is dropped, for what others put on the bus may be anything."""
+        if not self._live or not self._index:
+            return
+        fault = fault_of(event)
+        if fault is not None:
+            self._complain("the bus passed on what is no event: %s", fault)
             return
         with self._lock:
-            if not self._live or event in self._fresh or not (self._streams or self._sessions):
+            if not self._live or event in self._fresh:
                 return
             self._fresh[event] = None
             if len(self._fresh) >= _BATCH:
@@ -163,13 +166,19 @@ class Subscriptions:
 
     def _spread(self) -> None:
         """Note for the listeners what was heard, under the lock."""
-        fresh = [(event, () if event.uri is None else above_of(event.uri)) for event in self._fresh]
-        self._fresh = {}
-        for each in (*self._streams, *self._sessions.values()):
-            if isinstance(each, Session) and each.reached() is None:
-                continue
-            if sum([each.note(event, above) for event, above in fresh]):
+        events, self._fresh = self._fresh, {}
+        reachable: dict[Subscription, bool] = {}
+        for event in events:
+            for each in self._index.of(event):
+                if each not in reachable:
+                    reachable[each] = each.reachable()
+                if not reachable[each]:
+                    continue
                 self._woken[each] = None
+                if self._may_hear is None:
+                    each.keep(event)
+                elif not each.ask(event):
+                    self._complain("more waits for may_hear than limit `watched`: %r is not told", event)
 
     def _wake(self) -> None:
         with self._lock:
@@ -177,7 +186,47 @@ class Subscriptions:
             self._spread()
             woken, self._woken = self._woken, {}
         for each in woken:
-            each.wake()
+            if self._may_hear is None:
+                each.wake()
+            elif each.sifter is None:
+                each.sifter = self._spawn(self._sift(each, self._may_hear))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _complain(self, text: str, *values: object, fault: BaseException | None = None) -> None:
+        """Log a failure that may come with each event, once."""
+        if text not in self._complaints:
+            self._complaints.add(text)
+            log.error(text + " (this is said once)", *values, exc_info=fault)
+
+    async def _sift(self, each: Subscription, may_hear: MayHear) -> None:
+        """Ask which events a listener may hear, however slowly it reads: only those that it may are taken together."""
+        try:
+            while (event := each.next_unasked()) is not None:
+                if await self._heard(may_hear, event, each.who):
+                    with self._lock:
+                        each.keep(event)
+                    each.wake()
+                await asyncio.sleep(0)  # there may be very many, and nothing in may_hear that waits
+        finally:
+            each.sifter = None
+
+    async def _heard(self, may_hear: MayHear, event: Event, who: Listener) -> bool:
+        """Ask the server's author whether `who` may know of the event; no answer is a no."""
+        try:
+            answer = may_hear(event, who)
+            return bool(await answer if inspect.isawaitable(answer) else answer)
+        except BaseException as fault:  # SystemExit too: the author's failure ends neither the server nor a stream
+            task = asyncio.current_task()
+            withdrawn = isinstance(fault, asyncio.CancelledError) and task is not None and not task.cancelling()
+            if isinstance(fault, STOPS) and not withdrawn:
+                raise
+            self._complain("may_hear failed: %r is not told", event, fault=fault)
+            return False
 
     # ---- pages that somebody was sent to
 
@@ -201,24 +250,7 @@ class Subscriptions:
 
     def _tell_visited(self, id: str, peer: Peer) -> None:
         if peer.tell is not None and not (peer.closed is not None and peer.closed()):
-            task = self._loop.create_task(_tell_of_visit(peer, id))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _heard(self, event: Event, who: Listener) -> bool:
-        """Ask the server's author whether `who` may know of the event; no answer is a no."""
-        if self._may_hear is None:
-            return True
-        try:
-            answer = self._may_hear(event, who)
-            return bool(await answer if inspect.isawaitable(answer) else answer)
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException:  # SystemExit too: it ends neither the stream nor the server
-            if not self._complained:
-                self._complained = True
-                log.exception("may_hear failed: %r is not told (this is said once)", event)
-            return False
+            self._spawn(_tell_of_visit(peer, id))
 
     # ---- modern clients
 
@@ -228,81 +260,70 @@ class Subscriptions:
         The first thing it says is what it will tell of (SUB-2). Where the server ends first the request gets its result
         (SUB-5), as noted with the link. Raises ProtocolError.
         """
-        link, id, peer, limits = context.link, context.request_id, context.peer, context.limits
+        link, id, peer = context.link, context.request_id, context.peer
         if not link.streams:
             raise ProtocolError(INVALID_REQUEST, "to listen, the client must accept text/event-stream")
-        who = Listener(link.principal, peer.client, peer.speaks.name)
-        held = len(context.raw)
-        if held > max(limits.watched, 16) * _ENTRY:
-            text = f"a request to listen may take {max(limits.watched, 16) * _ENTRY} bytes (limit `watched`)"
-            raise ProtocolError(INVALID_PARAMS, text)
-        self._check_room(who.principal, held)
-        offer, wanted = self._engine.capabilities, params.notifications
-        asked = {
-            "tools": wanted.tools_list_changed,
-            "prompts": wanted.prompts_list_changed,
-            "resources": wanted.resources_list_changed,
-        }
-        stream = Stream(who, (kind for kind in _offered(offer) if asked[kind]), limits, self._lock)
-        if offer.resources is not None:
-            stream.watch(wanted.resource_subscriptions or ())
-        stream.held = held
-        self._check_watched(who.principal, len(stream.uris))
+        stream = self._opened(params.notifications, context)
+        told = _acknowledged(stream)
+        # The stream may stay for days, and with it all that its request holds: no more of that than is needed.
+        params.notifications, params.meta, context.raw = told, UNSET, b"{}"
         result = Result(meta={_SUBSCRIPTION: id})
         peer.wire.stamp(result, self._engine.stamp)
         meta = Raw(msgspec.json.encode(NotificationMeta(subscription_id=id)))
-        with self._lock:
-            self._streams[stream] = None  # before the acknowledgement: what changes from then on is told
         link.at_end(id, encode(Answer(id, result)))
         try:
             if link.serving(id):  # else the input has ended, and so has this
-                await link.notify(_ACKNOWLEDGED, AcknowledgedParams(_acknowledged(stream), meta=meta))
+                await link.notify(_ACKNOWLEDGED, AcknowledgedParams(told, meta=meta))
             while link.serving(id):
                 await link.sent()
                 await stream.news.wait()
                 stream.news.clear()
                 while (event := stream.next()) is not None:
-                    if await self._heard(event, who) and link.serving(id):
+                    if link.serving(id):
                         await link.notify(_METHODS[event.kind], _told(event, meta))
                 await asyncio.sleep(_PAUSE)
         finally:
+            self._streams.discard(stream)
+            if stream.sifter is not None:
+                stream.sifter.cancel()
             with self._lock:
-                self._streams.pop(stream, None)
+                self._index.leave(stream)
                 self._woken.pop(stream, None)
             link.at_end(id, b"")
         return result
 
-    def _check_room(self, principal: str, more: int) -> None:
-        """Raise ProtocolError where a principal has too many subscriptions open, or all together are too large."""
-        limits, own = self._engine.limits, [each for each in self._streams if each.who.principal == principal]
-        if len(own) >= limits.listens:
-            text = f"{limits.listens} subscriptions are open already; end one of them first (limit `listens`)"
-            raise ProtocolError(INTERNAL_ERROR, text)
-        if sum([each.held for each in own]) + more > _MOST_HELD:
-            text = f"the open subscriptions take {_MOST_HELD} bytes already; end one of them first (limit `watched`)"
-            raise ProtocolError(INTERNAL_ERROR, text)
-
-    def _check_watched(self, principal: str, more: int) -> None:
-        """Raise ProtocolError where all listeners of a principal together would watch too much."""
-        most = self._engine.limits.watched * _PER_PRINCIPAL
-        everybody = (*self._streams, *self._sessions.values())
-        if more and sum([len(each.uris) for each in everybody if each.who.principal == principal]) + more > most:
-            text = f"{most} resources are watched already in all subscriptions together; end one (limit `watched`)"
-            raise ProtocolError(INTERNAL_ERROR, text)
+    def _opened(self, wanted: SubscriptionFilter, context: Context) -> Stream:
+        """A stream that listens from now on: what changes before the acknowledgement is told too."""
+        offer, size = self._engine.capabilities, len(context.raw)
+        most = max(self._engine.limits.watched, 16) * _ENTRY
+        if size > most:
+            raise ProtocolError(INVALID_PARAMS, f"a request to listen may take {most} bytes (limit `watched`)")
+        asked = {
+            "tools": wanted.tools_list_changed,
+            "prompts": wanted.prompts_list_changed,
+            "resources": wanted.resources_list_changed,
+        }
+        who = Listener(context.link.principal, context.peer.client, context.peer.speaks.name)
+        stream = Stream(who, (kind for kind in _offered(offer) if asked[kind]), self._index, size)
+        self._index.join(stream, () if offer.resources is None else wanted.resource_subscriptions or ())
+        self._streams.add(stream)
+        return stream
 
     # ---- legacy clients
 
     def join(self, peer: Peer, principal: str) -> None:
-        """A session was told what the server offers: of that it hears, once it is ready."""
-        who = Listener(principal, peer.client, peer.speaks.name)
-        kinds = _offered(self._engine.capabilities)
-        known = self._sessions.get(peer)
-        if known is not None:  # it says again who it is; what it watches stays
-            known.who, known.kinds = who, frozenset(kinds)
-            return
-        session = Session(who, kinds, self._engine.limits, self._lock, peer, self._tell)
-        with self._lock:
+        """A session was told what the server offers: of that it hears, once it is ready.
+
+        A client that initializes its session again goes on watching what it watched.
+        """
+        who, kinds = Listener(principal, peer.client, peer.speaks.name), _offered(self._engine.capabilities)
+        session = self._sessions.get(peer)
+        if session is None:
+            session = Session(who, kinds, self._index, peer, self._tell)
+            self._index.join(session)
             self._sessions[peer] = session
+        else:
+            self._index.rejoin(session, who, kinds)
 
     def begin(self, peer: Peer) -> None:
         """A session has said that it is initialized; from now on it is told of changes (LIFE-3)."""
@@ -313,15 +334,13 @@ class Subscriptions:
     async def subscribe(self, params: SubscribeParams, context: Context) -> Result:
         """`resources/subscribe` (RSC-6). Raises ProtocolError."""
         session = self._session(context)
-        if params.uri not in session.uris:
-            self._check_watched(session.who.principal, 1)
-        session.watch([params.uri])
+        self._index.watch(session, [params.uri])
         session.ready = True
         return Result()
 
     async def unsubscribe(self, params: SubscribeParams, context: Context) -> Result:
         """`resources/unsubscribe`; nothing of that resource is told after it. Raises ProtocolError."""
-        self._session(context).unwatch(params.uri)
+        self._index.unwatch(self._session(context), params.uri)
         return Result()
 
     def _session(self, context: Context) -> Session:
@@ -331,16 +350,14 @@ class Subscriptions:
         return session
 
     def _tell(self, session: Session, peer: Peer) -> None:
-        task = self._loop.create_task(self._telling(session, peer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._spawn(self._telling(session, peer))
 
     async def _telling(self, session: Session, peer: Peer) -> None:
         """Tell a session what waits, until nothing does; what is unwatched or cannot be told any more is dropped."""
         try:
             while session.waits:
                 while (event := session.next()) is not None:
-                    if await self._heard(event, session.who) and session.wants(event) and session.reached() is peer:
+                    if session.wants(event) and session.reached() is peer:
                         assert peer.tell is not None
                         await peer.tell(_METHODS[event.kind], _told(event))
                 await asyncio.sleep(_PAUSE)
@@ -348,17 +365,6 @@ class Subscriptions:
             log.exception("a session could not be told of a change")
         finally:
             session.telling = False
-
-
-def _sound(event: Any) -> bool:
-    from ..protocol.uri import LONGEST_URI, is_uri  # not at the top: many servers have no resources
-
-    if not isinstance(event, Event) or event.kind not in _METHODS:
-        return False
-    uri: Any = event.uri
-    if event.kind != "resource":
-        return uri is None
-    return isinstance(uri, str) and len(uri) <= LONGEST_URI and is_uri(uri)
 
 
 async def _tell_of_visit(peer: Peer, id: str) -> None:

@@ -82,6 +82,16 @@ class Asking:
         """Requests of ours that wait until fewer are under way (limit `asking`); made when the first one does."""
         self._last_id = 0
 
+    @property
+    def last_id(self) -> int:
+        """The id of the newest request of ours."""
+        return self._last_id
+
+    @property
+    def under_way(self) -> int:
+        """How many requests of ours wait for their answers."""
+        return len(self._waiting)
+
     def new_id(self) -> int:
         """An id for the next request; never used twice on this connection (BASE-1)."""
         self._last_id += 1

@@ -25,7 +25,7 @@ from ...protocol.errors import (
 )
 from ...protocol.framing import EventReader
 from ...protocol.headers import Mark, mirrors
-from ...protocol.jsonrpc import Id, Message, Response, decode
+from ...protocol.jsonrpc import Id, Message, Request, Response, decode
 from ...protocol.limits import Limits
 from ...protocol.printable import printable
 from ...protocol.revisions import Revision
@@ -90,6 +90,8 @@ class HttpChannel:
         self._open = True
         self._loop = asyncio.get_running_loop()
         self._asking: dict[Id, asyncio.Task[None]] = {}
+        self._questions: dict[Id, list[Id]] = {}
+        """What the server has asked on the stream of each request of ours."""
         self._telling: set[asyncio.Task[None]] = set()
         self._unsent = 0
         self._room = asyncio.Event()
@@ -233,6 +235,8 @@ class HttpChannel:
 
     def _asked(self, id: Id, _: asyncio.Task[None]) -> None:
         del self._asking[id]  # not in the task itself, which may be cancelled before it has begun
+        for question in self._questions.pop(id, ()):
+            self.connection.cancel_served(question)  # the call is over, and whoever was asked for it need not answer
 
     def _lost(self, error: Exception) -> ConnectionClosed:
         """What a failure on the way means: this request is lost, the next one connects anew (R02)."""
@@ -351,6 +355,8 @@ class HttpChannel:
     def _hear(self, message: Message, size: int, id: Id, status: int = 200) -> bool:
         """Hand a message on; whether it is the answer to request `id`. An error that names no request is (F31)."""
         if not isinstance(message, Response):
+            if isinstance(message, Request):
+                self._questions.setdefault(id, []).append(message.id)
             self.connection.take(message, size)
             return False
         if message.id is None:

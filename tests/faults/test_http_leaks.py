@@ -33,8 +33,9 @@ class Counts(NamedTuple):
 
 async def counts(app: App) -> tuple[Counts, int]:
     """What there is of an application, and all objects of the process."""
-    await settled()
-    gc.collect()
+    for _ in range(2):  # what is collected is forgotten in the loop's next turn
+        await settled()
+        gc.collect()
     return Counts(len(app.sessions), len(asyncio.all_tasks()), len(app.waiting)), len(gc.get_objects())
 
 

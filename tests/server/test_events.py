@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jackfield import Event, LocalBus, RegistrationError
+from jackfield import Event, Limits, LocalBus, RegistrationError
 from jackfield.server import subscriptions
 from tests.server.ears import LISTS, about, hearing, listed, shop
 from tests.server.talk import LEGACY, MODERN, text_of
@@ -83,6 +83,106 @@ class TestAccess:
         assert "no database" in caplog.text
         assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
+    @pytest.mark.parametrize("revision", [MODERN, LEGACY[0]])
+    @pytest.mark.parametrize("fault", [SystemExit, asyncio.CancelledError])
+    async def test_a_check_ends_nothing(
+        self, revision: str, fault: type[BaseException], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """SystemExit, and a cancellation that is not ours, count as a no; server and stream go on (L1)."""
+
+        async def may_hear(event: Any, listener: Any) -> bool:
+            if event.kind == "tools":
+                raise fault
+            return True
+
+        server = shop(may_hear=may_hear)
+        async with hearing(server, revision) as ear:
+            id = (await ear.listen(**LISTS))[0] if revision == MODERN else None
+            server.notify_tools_changed()
+            server.notify_prompts_changed()
+            assert await ear.told() == listed("prompts", id)
+        assert caplog.text.count("may_hear failed") == 1
+
+    @pytest.mark.parametrize("revision", [MODERN, LEGACY[0]])
+    async def test_what_must_not_be_heard_counts_for_nothing(self, revision: str) -> None:
+        """Where many events wait, only those that may be heard count as a change of what lies above them (L3)."""
+        server = shop(limits=Limits(watched=5), may_hear=lambda event, listener: "secret" not in (event.uri or ""))
+        async with hearing(server, revision) as ear:
+            id = None
+            if revision == MODERN:
+                id, _ = await ear.listen(resourceSubscriptions=["shop://stock"], toolsListChanged=True)
+            else:
+                await ear.ask("resources/subscribe", {"uri": "shop://stock"})
+            for number in range(20):
+                server.notify_resource_updated(f"shop://stock/secret/{number}")
+            server.notify_tools_changed()
+            assert await ear.told() == listed("tools", id)
+            server.notify_resource_updated("shop://stock/open")
+            assert await ear.told() == about("shop://stock/open", id)
+
+    async def test_what_may_be_heard_is_taken_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However slowly the peer reads, its events are asked about, so that what it may hear counts for what it
+        watches.
+        """
+        monkeypatch.setattr(subscriptions, "_PAUSE", 60)
+        asked: asyncio.Queue[Any] = asyncio.Queue()
+        server = shop(limits=Limits(watched=2), may_hear=lambda event, listener: asked.put_nowait(event) is None)
+        async with hearing(server, LEGACY[0]) as ear:
+            await ear.ask("resources/subscribe", {"uri": "shop://stock"})
+            server.notify_tools_changed()
+            assert await ear.told() == listed("tools")
+            for number in range(5):
+                server.notify_resource_updated(f"shop://stock/{number}")
+                while (await asked.get()).uri != f"shop://stock/{number}":
+                    pass
+            await ear.settled()
+            (session,) = server._engine.hub._sessions.values()
+            assert [event.uri for event in session._untold] == ["shop://stock/0", "shop://stock/1", "shop://stock"]
+
+    async def test_a_slow_check_is_not_waited_for_endlessly(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Changes below a watched resource that come faster than they are judged are dropped, and that is logged; all
+        else waits.
+        """
+        go = asyncio.Event()
+
+        async def may_hear(event: Any, listener: Any) -> bool:
+            return await go.wait()
+
+        server = shop(limits=Limits(watched=2), may_hear=may_hear)
+        async with hearing(server) as ear:
+            id, _ = await ear.listen(resourceSubscriptions=["shop://stock"], toolsListChanged=True)
+            for number in range(5):
+                server.notify_resource_updated(f"shop://stock/{number}")
+            server.notify_resource_updated("shop://stock")
+            server.notify_tools_changed()
+            await ear.settled()
+            go.set()
+            assert [await ear.told() for _ in range(4)] == [
+                about("shop://stock/0", id),
+                about("shop://stock/1", id),
+                about("shop://stock", id),
+                listed("tools", id),
+            ]
+        assert caplog.text.count("more waits for may_hear than limit `watched`") == 1
+
+    async def test_a_check_ends_with_its_stream(self) -> None:
+        """Nobody goes on asking for a subscription that is cancelled."""
+        ended = asyncio.Event()
+
+        async def may_hear(event: Any, listener: Any) -> bool:
+            try:
+                return await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        server = shop(may_hear=may_hear)
+        async with hearing(server) as ear:
+            id, _ = await ear.listen(**LISTS)
+            server.notify_tools_changed()
+            await ear.settled()
+            ear.cancel(id)
+            await asyncio.wait_for(ended.wait(), 10)
+
     def test_a_check_must_be_callable(self) -> None:
         """What cannot be called is refused when the server is made."""
         with pytest.raises(RegistrationError, match="may_hear=True cannot be called"):
@@ -139,12 +239,15 @@ class TestBus:
         server.remove_prompt("noop")
         assert [event.kind for event in bus.published] == ["tools", "prompts"]
 
-    async def test_a_bus_that_fails_fails_no_tool(self, caplog: pytest.LogCaptureFixture) -> None:
-        """What `publish` raises, and what ending a subscription raises, is logged; the call goes on."""
+    @pytest.mark.parametrize("fault", [ConnectionError, SystemExit])
+    async def test_a_bus_that_fails_fails_no_tool(
+        self, fault: type[BaseException], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """What `publish` raises, SystemExit too, and what ending a subscription raises, is logged; the call goes on."""
 
         class Broken(Far):
             def publish(self, event: Any) -> None:
-                raise ConnectionError("the broker is gone")
+                raise fault("the broker is gone")
 
             def subscribe(self, hear: Any) -> Any:
                 return "no function"
@@ -178,17 +281,36 @@ class TestBus:
             server.notify_tools_changed()
             assert await ear.told() == listed("tools", id)
 
-    async def test_strange_events_of_a_bus_reach_nobody(self) -> None:
-        """A kind that is none, and a resource without a URI, are told to nobody."""
+    @pytest.mark.parametrize(
+        "event",
+        [
+            "tools",
+            None,
+            Event("roots"),  # type: ignore[arg-type]
+            Event([]),  # type: ignore[arg-type]
+            Event("tools", "shop://stock"),
+            Event("resource"),
+            Event("resource", 5),  # type: ignore[arg-type]
+            Event("resource", "shop://stock/\ud800"),
+            Event("resource", "shop://stock/" + "x" * 2**17),
+        ],
+    )
+    async def test_strange_events_of_a_bus_reach_nobody(self, event: Any, caplog: pytest.LogCaptureFixture) -> None:
+        """What is no event is logged once, told to nobody, and never raised into the bus (L2)."""
         bus = Far()
         server = shop(bus=bus)
-        async with hearing(server) as ear:
+        async with hearing(server) as ear, hearing(server, LEGACY[0]) as old:
             id, _ = await ear.listen(**LISTS, resourceSubscriptions=["shop://stock"])
+            await old.ask("resources/subscribe", {"uri": "shop://stock"})
             (hear,) = bus.hearing
-            hear(Event("roots"))  # type: ignore[arg-type]
-            hear(Event("resource"))
+            for _ in range(2):
+                hear(event)
             hear(Event("tools"))
             assert await ear.told() == listed("tools", id)
+            assert await old.told() == listed("tools")
+        (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+        assert "what is no event" in record.getMessage()
+        assert len(record.getMessage()) < 500
 
     def test_what_is_no_bus(self) -> None:
         """An object without the two methods, or with coroutine functions in their place, is refused at once."""
@@ -212,7 +334,7 @@ class TestBus:
         heard: list[Any] = []
 
         def fail(event: Any) -> None:
-            raise RuntimeError("deaf")
+            raise SystemExit("deaf")
 
         bus.subscribe(fail)
         end = bus.subscribe(heard.append)

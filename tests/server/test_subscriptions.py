@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from jackfield import Context, Limits, Server
-from jackfield.server import subscriptions
+from jackfield.server import subscriptions, watching
 from tests.server.ears import LISTS, about, hearing, listed, shop
 from tests.server.talk import LEGACY, MODERN, Refused, text_of
 
@@ -132,13 +134,77 @@ class TestListen:
             assert refused.value.code == -32602
             assert not ear.heard
 
-    @pytest.mark.parametrize("uris", [["a:1", "a:2", "a:3"], ["a:" + "x" * 600]])
+    @pytest.mark.parametrize("uris", [["a:1", "a:2", "a:3"], ["a:" + "x" * 600], ["a:1"] * 3])
     async def test_watched_resources_are_bounded(self, uris: list[str]) -> None:
-        """More URIs than limit `watched`, or as many of great length, are refused with the limit's name."""
+        """More URIs than limit `watched`, be it the same one, or as many of great length, are refused with its name."""
         async with hearing(shop(limits=Limits(watched=2))) as ear:
             with pytest.raises(Refused, match="limit `watched`") as refused:
                 await ear.ask("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
             assert refused.value.code == -32602
+
+    @pytest.mark.parametrize("filler", [{"more": "x" * 5000}, {"taskIds": ["a"] * 2000}])
+    async def test_large_requests_are_refused(self, filler: dict[str, Any]) -> None:
+        """A request stays as long as its subscription, so that one with much else than URIs is refused (H1)."""
+        async with hearing(shop(limits=Limits(watched=16))) as ear:
+            with pytest.raises(Refused, match="limit `watched`") as refused:
+                await ear.ask("subscriptions/listen", {"notifications": filler})
+            assert refused.value.code == -32602
+
+    async def test_task_ids_are_not_read(self) -> None:
+        """`taskIds` belong to an extension: whatever they are, they are no fault, and nothing is told of them."""
+        async with hearing(shop()) as ear:
+            assert (await ear.listen(toolsListChanged=True, taskIds={"a": [1]}))[1] == {"toolsListChanged": True}
+
+    async def test_an_open_subscription_keeps_little_of_its_request(self) -> None:
+        """Once it is open, only what is watched and acknowledged is left of the params (H1)."""
+        kept: list[Any] = []
+
+        async def look(params: Any, ctx: Context, next: Any) -> Any:
+            kept.append((params, ctx))
+            return await next(params, ctx)
+
+        server = shop(middleware=[look])
+        async with hearing(server) as ear:
+            await ear.listen(toolsListChanged=True, taskIds=["a"] * 100, resourceSubscriptions=["shop://stock"] * 100)
+            params, context = kept[-1]
+            assert params.notifications.resource_subscriptions == ["shop://stock"]
+            assert (params.notifications.task_ids, params.meta, context.raw) == (UNSET, UNSET, b"{}")
+
+    async def test_all_subscriptions_of_a_principal_share_a_bound(self) -> None:
+        """Streams and sessions of one principal watch at most 16 times limit `watched` together; who ends one, or is
+        gone, makes room (H1).
+        """
+        server = shop(limits=Limits(watched=2))
+        async with hearing(server) as ear, hearing(server, LEGACY[0]) as old:
+            ids = [(await ear.listen(resourceSubscriptions=[f"a:{each}", "a:b"]))[0] for each in range(15)]
+            async with hearing(server, LEGACY[0]) as other:
+                for uri in ("a:1", "a:2"):
+                    await other.ask("resources/subscribe", {"uri": uri})
+                for asked in (
+                    ear.ask("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["a:b"]}}),
+                    old.ask("resources/subscribe", {"uri": "a:b"}),
+                ):
+                    with pytest.raises(Refused, match="16 times limit `watched`") as refused:
+                        await asked
+                    assert refused.value.code == -32603
+                assert await other.ask("resources/subscribe", {"uri": "a:1"}) == {}
+            for uri in ("a:1", "a:2"):
+                assert await old.ask("resources/subscribe", {"uri": uri}) == {}
+            ear.cancel(ids[0])
+            await ear.settled()
+            assert (await ear.listen(resourceSubscriptions=["a:1", "a:2"]))[1] == {
+                "resourceSubscriptions": ["a:1", "a:2"]
+            }
+
+    async def test_all_requests_of_a_principal_share_a_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The requests of all open subscriptions together have a bound too, in bytes (H1)."""
+        monkeypatch.setattr(watching, "_SIZE", 10_000)
+        async with hearing(shop()) as ear:
+            await ear.listen(toolsListChanged=True, more="x" * 6000)
+            with pytest.raises(Refused, match="10000 bytes") as refused:
+                await ear.ask("subscriptions/listen", {"notifications": {"more": "x" * 6000}})
+            assert refused.value.code == -32603
+            assert (await ear.listen(toolsListChanged=True))[1] == {"toolsListChanged": True}
 
     async def test_params_that_do_not_fit_are_refused(self) -> None:
         """A filter that is missing or of other types is -32602, and no subscription (SUB-1)."""
@@ -335,6 +401,18 @@ class TestSessions:
             assert "notifications/resources/updated" not in late
             assert "notifications/tools/list_changed" in [each["method"] for each in ear.heard]
 
+    async def test_initializing_again_keeps_what_is_watched(self) -> None:
+        """A second `initialize` renews who the client is; the session goes on, with its subscriptions (L10)."""
+        asked: list[Any] = []
+        server = shop(may_hear=lambda event, listener: asked.append(listener) is None)
+        async with hearing(server, LEGACY[0]) as ear:
+            await ear.ask("resources/subscribe", {"uri": "shop://stock"})
+            again = {"protocolVersion": LEGACY[1], "capabilities": {}, "clientInfo": {"name": "new", "version": "2"}}
+            await ear.ask("initialize", again)
+            server.notify_resource_updated("shop://stock")
+            assert await ear.told() == about("shop://stock")
+            assert [(each.client.name, each.revision) for each in asked] == [("new", LEGACY[1])]
+
     async def test_unsubscribing_from_what_was_not_watched(self) -> None:
         """It is no error to stop watching what was not watched."""
         async with hearing(shop(), LEGACY[0]) as ear:
@@ -413,3 +491,5 @@ class TestSessions:
             assert asked == ["resource"] * 5 + ["tools"]
             gc.collect()
             assert len(server._engine.hub._sessions) == 1
+            assert await stays.ask("resources/subscribe", {"uri": "shop://else"}) == {}
+            assert list(server._engine.hub._index._watchers) == ["shop://else"]

@@ -124,7 +124,7 @@ class Session(Subscription):
         """True once the client has said that it is initialized."""
         self.telling = False
         """True while a task tells what waits."""
-        self._peer = weakref.ref(peer, lambda _: index.gone.append(self))
+        self._peer = weakref.ref(peer, lambda _: index.forget(self))
         self._tell = tell
 
     def over(self) -> bool:

@@ -99,6 +99,7 @@ class Subscriptions:
     def open(self) -> None:
         """Hear from now on, on this loop. Raises what the bus raises."""
         self._loop = asyncio.get_running_loop()
+        self._index.soon = self._loop.call_soon_threadsafe
         self._deafen = self._bus.subscribe(self.hear)
         self._live = True
 
@@ -263,13 +264,13 @@ class Subscriptions:
         link, id, peer = context.link, context.request_id, context.peer
         if not link.streams:
             raise ProtocolError(INVALID_REQUEST, "to listen, the client must accept text/event-stream")
+        result = Result(meta={_SUBSCRIPTION: id})
+        peer.wire.stamp(result, self._engine.stamp)
+        meta = Raw(msgspec.json.encode(NotificationMeta(subscription_id=id)))
         stream = self._opened(params.notifications, context)
         told = _acknowledged(stream)
         # The stream may stay for days, and with it all that its request holds: no more of that than is needed.
         params.notifications, params.meta, context.raw = told, UNSET, b"{}"
-        result = Result(meta={_SUBSCRIPTION: id})
-        peer.wire.stamp(result, self._engine.stamp)
-        meta = Raw(msgspec.json.encode(NotificationMeta(subscription_id=id)))
         link.at_end(id, encode(Answer(id, result)))
         try:
             if link.serving(id):  # else the input has ended, and so has this

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -40,8 +41,10 @@ class Index:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.lock = threading.RLock()  # for a signal's handler may tell of something in the middle of this
-        self.gone: deque[Subscription] = deque()
-        """Listeners that do not exist any more; noted here from anywhere, the garbage collector too."""
+        self.soon: Callable[[Callable[[], None]], object] | None = None
+        """Has something done by the server's loop, from any thread."""
+        self._gone: deque[Subscription] = deque()
+        """Listeners that do not exist any more."""
         self._listeners: dict[Subscription, None] = {}
         self._lists: dict[str, dict[Subscription, None]] = {}
         self._watchers: dict[str, dict[Subscription, None]] = {}
@@ -108,12 +111,24 @@ class Index:
             one.who, one.kinds = who, frozenset(kinds)
             self.join(one, uris)
 
+    def forget(self, one: Subscription) -> None:
+        """`one` does not exist any more; may be called from anywhere, by the garbage collector too."""
+        self._gone.append(one)
+        if self.soon is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self.soon(self.tidy)
+
+    def tidy(self) -> None:
+        """Let those leave who do not exist any more."""
+        while self._gone:
+            self.leave(self._gone.popleft())
+
     def clear(self) -> None:
         """Nobody listens any more."""
         with self.lock:
             for one in list(self._listeners):
                 self.leave(one)
-            self.gone.clear()
+            self._gone.clear()
 
     def watch(self, one: Subscription, uris: Collection[str]) -> None:
         """Let `one` watch these resources too.
@@ -173,8 +188,7 @@ class Index:
 
     def _charge(self, one: Subscription, listens: int, new: dict[str, None], weight: int) -> None:
         """Put this on its principal's account. Raises ProtocolError where that is too much."""
-        while self.gone:
-            self.leave(self.gone.popleft())
+        self.tidy()
         fault = self._excess(one, listens, new, weight)
         if fault is not None:
             # Sessions that are over, but not forgotten yet, must take no place.
